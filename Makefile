@@ -1,0 +1,25 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: serve test lint bench
+
+serve: $(STAMP) ## play: open the address it prints
+	$(BIN)/worldline serve
+
+test: $(STAMP) ## all tests that fit in a quarter of an hour
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+lint: $(STAMP) ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP) ## every figure, one JSON line each
+	$(BIN)/python -m tests.bench
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $(STAMP)

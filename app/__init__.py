@@ -1,0 +1,1 @@
+"""HTTP and WebSocket edge: the FastAPI application, wire messages, packaging, settings, CLI, client."""

@@ -1,0 +1,1 @@
+"""Attention over already projected Q, K, V: contract, masks, capabilities, backends, placements."""

@@ -1,0 +1,1 @@
+"""What a world is: worker, pipeline, sampler, transformer, camera, codecs, text, encoder."""

@@ -1,0 +1,1 @@
+"""Paged K/V, capacity plan, conditioning scope, first-chunk sharing, ledger."""
