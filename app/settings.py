@@ -1,0 +1,74 @@
+"""What an operator may set: read once at the start, from options and `WORLDLINE_...`, then frozen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+EngineKind = Literal["native", "pattern"]
+
+
+class Settings(BaseSettings):
+    """Every field is also an environment variable: `WORLDLINE_` and its name, e.g. `WORLDLINE_PORT=8080`."""
+
+    model_config = SettingsConfigDict(env_prefix="WORLDLINE_", frozen=True, extra="forbid")
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    data: Path | None = Field(
+        None,
+        description="Directory of the journal; without one, sessions live in memory and end with the server.",
+    )
+    engine: EngineKind = Field(
+        "native", description="`native` runs the model; `pattern` draws a test picture."
+    )
+    model: str = Field("tiny", description="`tiny`, or a checkpoint folder in diffusers layout.")
+    served_model_name: str | None = Field(
+        None, description="Name that clients use; by default the model's own."
+    )
+    model_aliases: tuple[str, ...] = Field((), description="Further names that clients may use.")
+    threads: int | None = Field(
+        None, ge=1, description="Compute threads of the worker; by default all cores."
+    )
+    log_level: LogLevel = Field("info", description="The least severe log lines that are written.")
+
+    api_keys: tuple[SecretStr, ...] = Field(
+        (), description="Keys, one of which every client must show. Without any, only loopback is served."
+    )
+    allow_unauthenticated: bool = Field(
+        False, description="Serve on an address other than loopback without any API key."
+    )
+    allowed_origins: tuple[str, ...] = Field(
+        (), description="Origins besides the server's own whose pages may open a socket."
+    )
+
+    start_timeout_s: float = Field(10, gt=0, description="Seconds within which `session.start` must come.")
+    start_max_bytes: int = Field(8 * 2**20, ge=1024, description="Longest `session.start`, in bytes.")
+    interaction_max_chars: int = Field(
+        131_072, ge=256, description="Longest `session.interaction`, in characters."
+    )
+    prompt_max_chars: int = Field(4096, ge=1, description="Longest prompt, in characters.")
+    image_max_side: int = Field(
+        4096, ge=16, description="Largest width and height of an uploaded image, in pixels."
+    )
+    stall_timeout_s: float = Field(
+        60, gt=0, description="Seconds without progress or ping after which a socket ends."
+    )
+    ping_interval_s: float = Field(
+        20, gt=0, description="Seconds between the protocol pings that the server sends."
+    )
+    ping_timeout_s: float = Field(
+        60, gt=0, description="Seconds that a peer may take to answer a protocol ping."
+    )
+    close_timeout_s: float = Field(
+        30, gt=0, description="Seconds that a reset or close may take in the worker."
+    )
+    outbox_max_bytes: int = Field(8 * 2**20, ge=2**16, description="Bytes of a session's undelivered output.")
+    pending_events: int = Field(32, ge=1, description="Events of a session that may wait for the next chunk.")
+    max_sessions: int | None = Field(
+        None, ge=1, description="Sessions in all; by default what the model has room for."
+    )

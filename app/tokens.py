@@ -1,0 +1,54 @@
+"""Secrets that clients show: one token per session, and the operator's API keys."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+
+from app.refusals import Unauthorized
+
+
+def new_token() -> str:
+    """A fresh session token, 256 bits of randomness."""
+    return secrets.token_urlsafe(32)
+
+
+def digest(secret: str) -> bytes:
+    """What is kept of a secret: its SHA-256 (tokens and keys are long and random, so no salt is needed)."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+class Keys:
+    """The API keys, kept as digests only."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._digests = tuple(digest(key) for key in keys)
+
+    @property
+    def required(self) -> bool:
+        """Whether clients must show a key at all."""
+        return bool(self._digests)
+
+    def owner(self, shown: str | None) -> str | None:
+        """An id of the key that was shown; None where no key is required. Raises `Unauthorized`."""
+        if not self._digests:
+            return None
+        if shown is None:
+            raise Unauthorized("an API key is required: `Authorization: Bearer KEY`, or the field `api_key`")
+        given = digest(shown)
+        matches = [hmac.compare_digest(given, known) for known in self._digests]  # all, in constant time
+        if not any(matches):
+            raise Unauthorized("the API key is not known")
+        return self._digests[matches.index(True)].hex()[:16]
+
+
+def check_token(shown: str | None, known: bytes) -> None:
+    """Compare in constant time. Raises `Unauthorized`."""
+    if shown is None:
+        raise Unauthorized(
+            "the session's token is required: `Authorization: Bearer TOKEN`, or the field `token`"
+        )
+    if not hmac.compare_digest(digest(shown), known):
+        raise Unauthorized("the token is not this session's")
