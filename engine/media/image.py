@@ -1,0 +1,48 @@
+"""A client's first frame: encoded bytes to RGB pixels of the session's size."""
+
+from __future__ import annotations
+
+import warnings
+from io import BytesIO
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from engine.api import WorldRefused
+
+FORMATS: Final = ("PNG", "JPEG", "WEBP")
+MAX_PIXELS: Final = 4096 * 4096
+
+
+def decode_image(data: bytes, width: int, height: int) -> NDArray[np.uint8]:
+    """RGB [height, width, 3]: upright by EXIF, cropped to the aspect ratio around the centre, resized.
+
+    Raises `WorldRefused` (field `image`) for another format than PNG, JPEG or WebP, for more than
+    4096x4096 pixels (seen in the header, before anything is decoded), and for damaged data.
+    """
+    try:
+        with warnings.catch_warnings(), Image.open(BytesIO(data), formats=FORMATS) as image:
+            warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata; limits are checked below
+            if image.width * image.height > MAX_PIXELS:
+                raise WorldRefused(
+                    "image",
+                    f"image has {image.width}x{image.height} pixels; at most {MAX_PIXELS} are allowed",
+                )
+            upright = ImageOps.exif_transpose(image)
+            fitted = ImageOps.fit(_flatten(upright), (width, height), Image.Resampling.LANCZOS)
+    except UnidentifiedImageError:
+        raise WorldRefused("image", "image is not a readable PNG, JPEG or WebP") from None
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise WorldRefused("image", f"image can't be decoded: {error}") from None
+    return np.asarray(fitted, dtype=np.uint8)
+
+
+def _flatten(image: Image.Image) -> Image.Image:
+    """RGB, with transparency over black."""
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        rgba = image.convert("RGBA")
+        backdrop = Image.new("RGBA", rgba.size, (0, 0, 0, 255))
+        return Image.alpha_composite(backdrop, rgba).convert("RGB")
+    return image.convert("RGB")
