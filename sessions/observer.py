@@ -1,0 +1,49 @@
+"""What the session layer tells whoever measures it. Durations are in the unit of their name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.api import StageTimes
+from sessions.state import SessionState
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTimes:
+    """One committed chunk; `total_ms` runs from its tick to its commit."""
+
+    stages: StageTimes
+    commit_ms: float
+    total_ms: float
+
+    @property
+    def overhead_ms(self) -> float:
+        """What the service added: the total minus all stages, the commit included."""
+        stages = self.stages
+        spent = stages.queue_ms + stages.denoise_ms + stages.decode_ms + stages.encode_ms + self.commit_ms
+        return self.total_ms - spent
+
+
+class Observer:
+    """Hears of everything and does nothing: override what you need. Called in the event loop, so be quick."""
+
+    def session_moved(self, before: SessionState | None, after: SessionState) -> None:
+        """A session changed its state; `before` is None when it was opened."""
+
+    def session_closed(self, reason: str) -> None:
+        """A session is closed for good; the reason is one of a few words, fit for a metric's label."""
+
+    def chunk_committed(self, times: ChunkTimes) -> None:
+        """A chunk is part of its world."""
+
+    def chunk_aborted(self, code: str) -> None:
+        """A chunk was rolled back; the code of the error says why."""
+
+    def first_chunk(self, seconds: float) -> None:
+        """From asking for a session to putting its first chunk into the outbox."""
+
+    def control_to_frame(self, seconds: float) -> None:
+        """From an event's arrival to putting the first chunk that shows it into the outbox."""
+
+    def event_taken(self, outcome: str) -> None:
+        """An event was `accepted`, a `duplicate`, or refused: then the code of the error."""
