@@ -16,9 +16,7 @@ class Refusal(Exception):
     +- Stalled            neither progress nor a ping for too long
     +- Unauthorized       a token or key is missing or wrong
     +- OriginRefused      the page's origin is not on the list
-    +- NotReady           the engine takes no work now; may be tried again
-    +- Busy               the session is played over a socket
-    +- UnknownRoute       no such path or method
+    +- NotReady           the model is not loaded yet; may be tried again
     """
 
     field: str | None = None
@@ -74,15 +72,7 @@ class OriginRefused(Refusal):
 
 
 class NotReady(Refusal):
-    """The engine takes no work now."""
-
-
-class Busy(Refusal):
-    """The session is played over a socket."""
-
-
-class UnknownRoute(Refusal):
-    """No such path or method."""
+    """The model is not loaded yet, or could not be."""
 
 
 def shortened(value: object, limit: int = 80) -> str:

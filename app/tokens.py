@@ -15,9 +15,9 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def digest(secret: str) -> bytes:
-    """What is kept of a secret: its SHA-256 (tokens and keys are long and random, so no salt is needed)."""
-    return hashlib.sha256(secret.encode()).digest()
+def digest(secret: str) -> str:
+    """What is kept of a secret: its SHA-256, in hex (secrets are long and random, so no salt is needed)."""
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 class Keys:
@@ -41,14 +41,12 @@ class Keys:
         matches = [hmac.compare_digest(given, known) for known in self._digests]  # all, in constant time
         if not any(matches):
             raise Unauthorized("the API key is not known")
-        return self._digests[matches.index(True)].hex()[:16]
+        return self._digests[matches.index(True)][:16]
 
 
-def check_token(shown: str | None, known: bytes) -> None:
-    """Compare in constant time. Raises `Unauthorized`."""
+def check_token(shown: str | None, known: str | None) -> None:
+    """Compare with the kept digest, in constant time. Raises `Unauthorized`."""
     if shown is None:
-        raise Unauthorized(
-            "the session's token is required: `Authorization: Bearer TOKEN`, or the field `token`"
-        )
-    if not hmac.compare_digest(digest(shown), known):
+        raise Unauthorized("the session's token is required, in the field `token`")
+    if known is None or not hmac.compare_digest(digest(shown), known):
         raise Unauthorized("the token is not this session's")

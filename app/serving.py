@@ -1,0 +1,51 @@
+"""How the application is served: uvicorn with video's needs, and sockets that can't outlive their peer."""
+
+from __future__ import annotations
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from app.settings import Settings
+
+ABORT_S = 10.0
+START_SLACK = 64 * 2**10  # a start just over its limit still gets a message that says so
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, aborted where a peer that reads nothing would keep it open after its handler."""
+
+    async def run_asgi(self) -> None:
+        """Run the handler; what it left unsent has `ABORT_S` seconds to drain."""
+        try:
+            await super().run_asgi()
+        finally:
+            if not self.disconnected:
+                self.loop.call_later(ABORT_S, self.transport.abort)
+
+
+def server(app: FastAPI, settings: Settings) -> uvicorn.Server:
+    """A server that is not started yet. Video is compressed already, so frames are not deflated again."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            log_config=None,
+            access_log=settings.log_level == "debug",
+            server_header=False,
+            ws=SocketProtocol,
+            ws_per_message_deflate=False,
+            ws_max_size=settings.start_max_bytes + START_SLACK,
+            ws_ping_interval=settings.ping_interval_s,
+            ws_ping_timeout=settings.ping_timeout_s,
+            timeout_graceful_shutdown=10,
+        )
+    )
+
+
+def address(server: uvicorn.Server) -> str:
+    """Where a started server listens, as a browser wants it."""
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
