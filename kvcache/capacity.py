@@ -55,8 +55,8 @@ def required_bytes(geometry: Geometry, sessions: int) -> int:
 def plan(geometry: Geometry, available: int, fraction: float, requested: int) -> CapacityPlan:
     """The largest number of sessions, at most `requested`, that `fraction` of `available` bytes can hold.
 
-    One session always fits where the memory is there at all, whatever the fraction. Raises `CapacityError` with
-    both figures where it is not, `GeometryRefused` for a fraction outside (0, 1] or a request below 1.
+    One session always fits where the memory is there at all, whatever the fraction. Raises `CapacityError`
+    with both figures where it is not, `GeometryRefused` for a fraction outside (0, 1] or a request below 1.
     """
     if not 0 < fraction <= 1:
         raise GeometryRefused("fraction", f"got {fraction}, must be above 0 and at most 1")

@@ -14,8 +14,8 @@ ITEM_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 class Geometry:
     """Sizes of a model's caches, in the units that each name says; frames are latent frames.
 
-    `window_frames` is the view without the sink, the block in flight included. Raises `GeometryRefused` with the
-    name of a field that is out of range.
+    `window_frames` is the view without the sink, the block in flight included. Raises `GeometryRefused`
+    with the name of a field that is out of range.
     """
 
     layers: int

@@ -1,7 +1,7 @@
 """Where each latent frame lies in a session's view: a rule, not a table.
 
-Keys are cached already rotated and attention inside the view is not causal, so the order of the frames in memory
-is free. Frame `n`, counted from the session's start, lies in slot `n` while `n < view`, and then in
+Keys are cached already rotated and attention inside the view is not causal, so the order of the frames in
+memory is free. Frame `n`, counted from the session's start, lies in slot `n` while `n < view`, and then in
 `sink + (n - sink) mod (view - sink)`: the slot of the frame that leaves the view with this block.
 """
 
@@ -59,7 +59,9 @@ class SlotRule:
 
     @property
     def aligned(self) -> bool:
-        """Whether every block lies in one run of slots (otherwise some wrap and are scattered in two or more)."""
+        """Whether every block lies in one run of slots (otherwise some wrap and are scattered in two or
+        more).
+        """
         return self.sink % self.frames_per_block == 0 and self.ring % self.frames_per_block == 0
 
     def slot(self, frame: int) -> int:
@@ -79,7 +81,9 @@ class SlotRule:
         return BlockSlots(first_frame, tuple(runs), min(first_frame + self.frames_per_block, self.view))
 
     def kept(self, frames: int) -> tuple[int, ...]:
-        """The slots, rising, that hold what the *next* block of a session of `frames` frames sees of the past."""
+        """The slots, rising, that hold what the *next* block of a session of `frames` frames sees of the
+        past.
+        """
         upcoming = {self.slot(frames + offset) for offset in range(self.frames_per_block)}
         return tuple(slot for slot in range(min(frames, self.view)) if slot not in upcoming)
 
