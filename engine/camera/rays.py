@@ -23,7 +23,8 @@ def deltas(anchor: Pose, poses: Sequence[Pose]) -> Tensor:
     """`inv(previous) current` of each pose, where the first follows `anchor`: float64 [F, 4, 4]."""
     chain = torch.tensor([anchor, *poses], dtype=torch.float64)
     relative = torch.linalg.inv(chain[0]) @ chain
-    return torch.linalg.inv(relative[:-1]) @ relative[1:]
+    steps: Tensor = torch.linalg.inv(relative[:-1]) @ relative[1:]
+    return steps
 
 
 def scaled(moves: Tensor, scaling: Scaling) -> Tensor:
@@ -44,10 +45,10 @@ def ray_embedding(
 ) -> Tensor:
     """Rays of a block (or of a whole trajectory) whose previous pose is `anchor`.
 
-    `intrinsics` are in pixels of the target, one per pose. Returns fp32 [1, 384, F, height/8, width/8], channels
-    [origin xyz, direction xyz] unshuffled in the order (c, dy, dx). Computed in float64.
+    `intrinsics` are in pixels of the target, one per pose. Returns fp32 [1, 384, F, height/8, width/8],
+    channels [origin xyz, direction xyz] unshuffled in the order (c, dy, dx). Computed in float64.
     """
-    motion = deltas(anchor, poses)
+    motion = deltas(anchor, poses)  # [F, 4, 4]
     moves = scaled(motion[:, :3, 3], scaling)
     directions = torch.stack([_pixel_directions(one, width, height) for one in intrinsics])  # [F, H, W, 3]
     turned = torch.einsum("fij,fhwj->fihw", motion[:, :3, :3], directions)
@@ -66,4 +67,5 @@ def _pixel_directions(intrinsics: Intrinsics, width: int, height: int) -> Tensor
         indexing="ij",
     )
     directions = torch.stack([(xs - cx) / fx, (ys - cy) / fy, torch.ones_like(xs)], dim=-1)
-    return directions / directions.norm(dim=-1, keepdim=True)
+    unit: Tensor = directions / directions.norm(dim=-1, keepdim=True)
+    return unit

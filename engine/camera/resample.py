@@ -11,7 +11,10 @@ from engine.camera.intrinsics import Intrinsics
 def resample(
     poses: Sequence[Pose], intrinsics: Sequence[Intrinsics], frames: int
 ) -> tuple[tuple[Pose, ...], tuple[Intrinsics, ...]]:
-    """Both grids are linspace(0, 1): the ends stay. Rotations by slerp on the shorter arc, the rest linear."""
+    """Both grids are linspace(0, 1).
+
+    The ends stay. Rotations by slerp on the shorter arc, the rest linear.
+    """
     last = len(poses) - 1
     resampled: list[Pose] = []
     lenses: list[Intrinsics] = []

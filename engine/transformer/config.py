@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine.camera.session_rays import SessionRays
+
 logger = logging.getLogger(__name__)
 
 CAMERA_INPUTS = (("framewise",), ("framewise", "session"))
@@ -33,7 +35,7 @@ class TransformerConfig:
 
     `sliding_window_num_frames` is the whole view: sink, recent and current block. `in_channels` counts
     the noisy latent (`out_channels`), a mask of 4 and the image latent (`out_channels`). `camera_inputs`
-    names the camera embeddings that are summed; `session` takes `session_channels` features per patch.
+    names the camera embeddings that are summed; `session` takes the features that `session_rays` describes.
     `image_condition` says what the image latent holds: the encoded first frame, or the last committed
     latent frame.
     """
@@ -53,7 +55,7 @@ class TransformerConfig:
     num_frames_per_block: int = 3
     camera_channels: int = CAMERA_CHANNELS
     camera_inputs: tuple[str, ...] = ("framewise",)
-    session_channels: int = 0
+    session_rays: SessionRays | None = None
     image_condition: str = "first_frame"
 
     @property
@@ -72,12 +74,14 @@ class TransformerConfig:
         """Channels that say which latent frames of the image latent are given."""
         return self.in_channels - 2 * self.out_channels
 
+    @property
+    def session_channels(self) -> int:
+        """Features per patch that the session camera input takes; 0 without one."""
+        return 0 if self.session_rays is None else self.session_rays.channels
+
     def __post_init__(self) -> None:
-        positive = set(self.__slots__) - {"eps", "patch_size", "camera_inputs", "image_condition"}
-        for name in sorted(positive - {"sink_size", "session_channels"}):
-            _require_int(name, getattr(self, name), 1)
-        _require_int("sink_size", self.sink_size, 0)
-        _require_int("session_channels", self.session_channels, 0)
+        for name, value in self._sizes().items():
+            _require_int(name, value, 0 if name == "sink_size" else 1)
         if len(self.patch_size) != 3 or self.patch_size[0] != 1 or min(self.patch_size) < 1:
             raise ConfigRefused("patch_size", f"expected [1, height, width], got {list(self.patch_size)}")
         if self.attention_head_dim % 2:
@@ -96,12 +100,27 @@ class TransformerConfig:
                 f"expected one of {[list(one) for one in CAMERA_INPUTS]}, got {list(self.camera_inputs)}"
             )
             raise ConfigRefused("camera_inputs", message)
-        if ("session" in self.camera_inputs) != (self.session_channels > 0):
-            message = f"camera_inputs {list(self.camera_inputs)} with {self.session_channels} channels"
-            raise ConfigRefused("session_channels", message)
+        if ("session" in self.camera_inputs) != (self.session_rays is not None):
+            raise ConfigRefused("session_rays", "is given if and only if camera_inputs has `session`")
         if self.image_condition not in IMAGE_CONDITIONS:
             message = f"expected one of {list(IMAGE_CONDITIONS)}, got {self.image_condition!r}"
             raise ConfigRefused("image_condition", message)
+
+    def _sizes(self) -> dict[str, int]:
+        return {
+            "num_attention_heads": self.num_attention_heads,
+            "attention_head_dim": self.attention_head_dim,
+            "ffn_dim": self.ffn_dim,
+            "num_layers": self.num_layers,
+            "text_dim": self.text_dim,
+            "in_channels": self.in_channels,
+            "out_channels": self.out_channels,
+            "freq_dim": self.freq_dim,
+            "sink_size": self.sink_size,
+            "sliding_window_num_frames": self.sliding_window_num_frames,
+            "num_frames_per_block": self.num_frames_per_block,
+            "camera_channels": self.camera_channels,
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TransformerConfig:
@@ -115,6 +134,8 @@ class TransformerConfig:
         if missing:
             raise ConfigRefused(", ".join(missing), "missing from the transformer's config.json")
         values = {name: _frozen(data[name]) for name in fields if name in data}
+        if isinstance(data.get("session_rays"), Mapping):
+            values["session_rays"] = SessionRays.from_json(dict(data["session_rays"]))
         for name, only in FAMILY_FIELDS.items():
             if name in data and data[name] not in only:
                 raise ConfigRefused(name, f"only {list(only)} is supported, got {data[name]!r}")
@@ -128,7 +149,12 @@ class TransformerConfig:
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` reads."""
-        return {"_class_name": "WorldTransformer", **dataclasses.asdict(self)}
+        data = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if self.session_rays is None:
+            del data["session_rays"]
+        else:
+            data["session_rays"] = self.session_rays.to_json()
+        return {"_class_name": "WorldTransformer", **data}
 
 
 FAMILY_FIELDS: Mapping[str, tuple[object, ...]] = {
