@@ -1,0 +1,1 @@
+"""Between pixels and latents: causal codecs that keep a history per session."""

@@ -1,0 +1,76 @@
+"""The training set of the world model: walks as normalised latents, in shards made by seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.codec.tiny import TIME, TinyCodec, TinyCodecConfig
+from engine.tiny.frames import TRAINING, clip, to_float
+from engine.tiny.render import Kernel
+
+WALK = 15  # latent frames: five blocks
+SHARD = 240  # walks
+
+
+@dataclass(slots=True)
+class Walks:
+    """N walks: `latents` fp16 [N, 15, C, h, w] normalised; `image` [N, 3, C, h, w] is the first block's image
+    latent (of the first picture, then zeros), `stances` float32 [N, 16, 4], `place` [N]."""
+
+    latents: Tensor
+    image: Tensor
+    stances: Tensor
+    place: Tensor
+
+    @staticmethod
+    def join(parts: list[Walks]) -> Walks:
+        """All walks of some shards."""
+        names = ("latents", "image", "stances", "place")
+        return Walks(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
+
+
+def load_codec(path: Path) -> tuple[TinyCodec, Tensor, Tensor]:
+    """The trained codec with the mean and scale [C, 1, 1] of its latents."""
+    saved = torch.load(path, weights_only=True)
+    codec = TinyCodec(TinyCodecConfig()).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    codec.load_state_dict(saved["codec"])
+    mean, std = (torch.tensor(saved[name])[:, None, None] for name in ("mean", "std"))
+    return codec.eval(), mean, std
+
+
+@torch.no_grad()
+def make_shard(
+    index: int, codec_path: Path, kernel: Kernel | None, count: int = SHARD, stream: int = TRAINING
+) -> Walks:
+    """Render and encode the walks of one shard."""
+    codec, mean, std = load_codec(codec_path)
+    latents, images, stances, places = [], [], [], []
+    for number in range(index * count, (index + 1) * count):
+        one = clip(stream, 1_000_000 + number, WALK, kernel)
+        video = to_float(one.frames)[None]
+        latents.append(((codec.encode_video(video)[0] - mean) / std).half())
+        blank = torch.cat([video[:, :1], torch.zeros_like(video[:, 1 : 1 + 2 * TIME])], dim=1)
+        images.append(((codec.encode_video(blank)[0] - mean) / std).half())
+        stances.append(torch.from_numpy(one.walk.stances.astype(np.float32)))
+        places.append(one.place)
+    return Walks(torch.stack(latents), torch.stack(images), torch.stack(stances), torch.tensor(places))
+
+
+def save_shard(walks: Walks, path: Path) -> None:
+    """Write a shard in one move, so that a reader never sees half of it."""
+    partial = path.with_suffix(".partial")
+    torch.save(
+        {"latents": walks.latents, "image": walks.image, "stances": walks.stances, "place": walks.place},
+        partial,
+    )
+    partial.replace(path)
+
+
+def load_shard(path: Path) -> Walks:
+    """Read what `save_shard` wrote."""
+    return Walks(**torch.load(path, weights_only=True))
