@@ -148,7 +148,7 @@ class Interaction(Message):
 class EventRequest(Message):
     """An event over REST: `event` in the socket's form, or `prompt` and `controls`."""
 
-    event_id: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
+    event_id: Annotated[int, Field(ge=0, le=2**53 - 1)] = Field(
         description="Unique and rising in the session."
     )
     event: EventBody | None = None
@@ -239,10 +239,11 @@ def validated(model: type[M], data: Json) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise _refusal(error.errors(include_url=False)[0]) from None
+        raise refusal_of(error.errors(include_url=False)[0]) from None
 
 
-def _refusal(detail: ErrorDetails) -> InvalidField:
+def refusal_of(detail: ErrorDetails) -> InvalidField:
+    """The refusal that says what pydantic found: the field, what came, what is allowed."""
     place: tuple[int | str, ...] = detail["loc"]
     if detail["type"] == "unknown_field":
         place = (*place, shortened(detail["ctx"]["key"]).strip("'"))
