@@ -12,6 +12,7 @@ SessionError
 +- SessionTombstoned     closed, but its memory could not be released: the id is blocked, close may be retried
 +- SessionClosed         closing or closed
 +- SessionFailed         the engine failed it: reset or close
+|  +- EchoMismatch       the engine's answer is not for the tick that was asked: nothing is committed
 +- WrongState            not now
 |  +- NotStepped         chunks are asked for one by one only in stepped mode
 |  +- AlreadyPlaying     the session has a stream
@@ -124,6 +125,12 @@ class SessionFailed(SessionError):
     """The engine failed the session: it can be reset or closed."""
 
     code = "session_failed"
+
+
+class EchoMismatch(SessionFailed):
+    """The engine's answer is not for the tick that was asked."""
+
+    code = "echo_mismatch"
 
 
 class WrongState(SessionError):

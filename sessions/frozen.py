@@ -33,9 +33,6 @@ class FrozenDict(dict[str, FrozenJson]):
         return FrozenDict, (dict(self),)
 
 
-EMPTY = FrozenDict()
-
-
 def freeze(value: object, path: str = "data", depth: int = 0) -> FrozenJson:
     """A frozen copy of JSON-like data (what is frozen already is taken as it is).
 

@@ -1,0 +1,35 @@
+"""An event on its way into a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sessions.events import Event, frozen_event
+from sessions.frozen import digest
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A checked and frozen event with the digest of its payload, by which a conflict is found later."""
+
+    event: Event
+    digest: str
+    name: str | None = None  # the client's own string for it
+    arrived: float = 0.0  # the clock's seconds
+
+    @property
+    def label(self) -> str:
+        """The id as the client knows it."""
+        return self.name if self.name is not None else str(self.event.event_id)
+
+
+def make_entry(event: Event, name: str | None = None, arrived: float = 0.0) -> Entry:
+    """Check, freeze and digest an event; raises `InvalidEvent`."""
+    event = frozen_event(event)
+    return Entry(event, payload_digest(event), name, arrived)
+
+
+def payload_digest(event: Event) -> str:
+    """SHA-256 of what an event asks, without its id; the order of its controls does not count."""
+    controls = sorted((control.track, control.schema, control.data) for control in event.controls)
+    return digest((event.prompt, controls))

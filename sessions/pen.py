@@ -1,0 +1,44 @@
+"""What one session writes into the journal with: it keeps the number of the next fact."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sessions.clock import Clock
+from sessions.errors import SessionError
+from sessions.facts import Fact
+from sessions.journal import Journal
+
+
+class Pen:
+    """Facts are numbered in the order of the calls. After a failed write the number goes back to the lost one.
+
+    Until then what is written behind it fails too, as its number can't be the next one: no fact is ever skipped.
+    """
+
+    def __init__(self, journal: Journal, world: str, clock: Clock, next_number: int = 0) -> None:
+        self._journal = journal
+        self._world = world
+        self._clock = clock
+        self._next = next_number
+
+    async def write(self, fact: Fact) -> None:
+        """Append; durable when this returns. Raises the journal's errors."""
+        await self.write_soon(fact)
+
+    def write_soon(self, fact: Fact) -> asyncio.Future[None]:
+        """Append, in its place; awaiting the future waits until it is durable."""
+        number = self._next
+        self._next += 1
+        written = self._journal.append(self._world, number, fact, self._clock.wall())
+        if written.done():
+            self._check(written, number)
+        else:
+            written.add_done_callback(lambda done: self._check(done, number))
+        return written
+
+    def _check(self, written: asyncio.Future[None], number: int) -> None:
+        if written.cancelled():
+            return
+        if isinstance(written.exception(), SessionError):
+            self._next = min(self._next, number)

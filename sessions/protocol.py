@@ -1,0 +1,305 @@
+"""The rules of a session, without I/O: no async, clock, socket or randomness.
+
+Events go in, ticks come out. Every mutation is preceded by a pure check that raises what the caller did
+wrong, so that a refused call changes nothing. Ids of requests come from outside, and so do digests of events
+that are no longer in memory (`knows_of` says when the journal has to be asked for one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from engine.api import Control, ControlRefused, Reducer, Tick
+from sessions import conditions
+from sessions.conditions import Conditions, EventMarks
+from sessions.entry import Entry, make_entry
+from sessions.errors import (
+    EchoMismatch,
+    EventIdConflict,
+    InvalidControl,
+    QueueFull,
+    SessionClosed,
+    SessionFailed,
+    SessionTombstoned,
+    StaleEvent,
+    WrongState,
+)
+from sessions.events import Acceptance, Event
+from sessions.state import SessionState
+
+
+@dataclass(slots=True)
+class Flight:
+    """The chunk that is being computed, and what it leads to."""
+
+    tick: Tick
+    entries: tuple[Entry, ...]
+    after: Conditions
+    floor: int
+    marks: EventMarks
+    shown: bool = False  # its pixels may have left: it can't be rolled back any more
+
+
+class SessionProtocol:
+    """One session's state: what is pending, what is in force, which chunk is in flight.
+
+    `prompt` and `script` are what the session opens with, and again after a reset that resumes.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        world: str,
+        prompt: str,
+        reducers: Mapping[str, Reducer],
+        *,
+        script: Control | None = None,
+        pending_limit: int = 32,
+    ) -> None:
+        self.session_id = session_id
+        self.world = world
+        self.state = SessionState.ACTIVE
+        self.reason = ""
+        self.epoch = 0
+        self.chunk_index = 0
+        self.flight: Flight | None = None
+        self.resetting = False
+        self._opening = (prompt, script)
+        self._reducers = reducers
+        self._pending_limit = pending_limit
+        self._pending: dict[int, Entry] = {}
+        self._floor = 0
+        self._highest = -1
+        self._conditions = conditions.opening(prompt, script, reducers)
+
+    # What is
+
+    @property
+    def floor(self) -> int:
+        """Never-seen ids below it are stale."""
+        return self.flight.floor if self.flight else self._floor
+
+    @property
+    def next_event_id(self) -> int:
+        """The integer after the highest known."""
+        return max(self._highest + 1, self.floor)
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Accepted ids that no chunk has taken, sorted."""
+        return tuple(sorted(self._pending))
+
+    @property
+    def waiting(self) -> bool:
+        """Reset, and neither a prompt nor a reset that resumes has come since."""
+        return self._conditions.prompt is None and all(e.event.prompt is None for e in self._pending.values())
+
+    def is_current(self, tick: Tick) -> bool:
+        """Whether this tick is in flight; it is not after a reset, rollback or failure."""
+        return self.flight is not None and self.flight.tick is tick
+
+    # Events
+
+    def knows_of(self, event_id: int) -> bool:
+        """Whether this id may have been taken before and left memory: then ask the journal for it."""
+        return event_id <= self._highest and self._in_memory(event_id) is None
+
+    def judge(self, entry: Entry, known_digest: str | None = None) -> Acceptance:
+        """What accepting this event would answer; changes nothing.
+
+        `known_digest` is the journal's for its id.
+
+        Raises `EventIdConflict`, `StaleEvent`, `QueueFull`, `InvalidControl`, or the state's refusal.
+        """
+        self._require_alive()
+        event_id = entry.event.event_id
+        taken = self._in_memory(event_id)
+        earlier = taken.digest if taken else known_digest
+        if earlier is not None:
+            if earlier != entry.digest:
+                message = f"event {entry.label} was taken with another payload"
+                raise EventIdConflict(message, field="event_id")
+            return Acceptance.DUPLICATE
+        if event_id < self.floor:
+            raise StaleEvent(event_id, self.floor)
+        if len(self._pending) >= self._pending_limit:
+            raise QueueFull(f"{len(self._pending)} events are pending: wait for the next chunk")
+        for position, control in enumerate(entry.event.controls):
+            check_control(control, self._reducers, f"controls[{position}]")
+        return Acceptance.ACCEPTED
+
+    def enqueue(self, entry: Entry) -> None:
+        """Take an event that was judged acceptable: it waits for the next chunk."""
+        event_id = entry.event.event_id
+        self._pending[event_id] = entry
+        self._highest = max(self._highest, event_id)
+
+    def accept(self, event: Event, name: str | None = None, known_digest: str | None = None) -> Acceptance:
+        """Freeze, judge and enqueue in one step."""
+        entry = make_entry(event, name)
+        acceptance = self.judge(entry, known_digest)
+        if acceptance is Acceptance.ACCEPTED:
+            self.enqueue(entry)
+        return acceptance
+
+    # Chunks
+
+    def can_begin(self, event_ids: Collection[int] | None = None) -> bool:
+        """Whether a chunk may begin now, with all pending events or with those of `event_ids`."""
+        if self.state is not SessionState.ACTIVE or self.flight is not None or self.resetting:
+            return False
+        chosen = [self._pending[event_id] for event_id in self._chosen(event_ids)]
+        return self._conditions.prompt is not None or any(e.event.prompt is not None for e in chosen)
+
+    def begin(self, request_id: str, event_ids: Collection[int] | None = None) -> Tick:
+        """Snapshot the next chunk: all pending events (or those of `event_ids`), sorted, are applied to it.
+
+        Raises `WrongState` where none can begin, or the state's refusal.
+        """
+        self._require_begin()
+        chosen = self._chosen(event_ids)
+        entries = tuple([self._pending[event_id] for event_id in chosen])
+        now = self._conditions.after(entries, self._reducers) if entries else self._conditions
+        if now.prompt is None:
+            raise WrongState("no prompt since the reset: send one, or reset with resume")
+        after, conditioning = now.advanced(self._reducers)
+        tick = Tick(
+            session_id=self.session_id,
+            world=self.world,
+            epoch=self.epoch,
+            request_id=request_id,
+            chunk_index=self.chunk_index,
+            event_ids=tuple(chosen),
+            prompt=now.prompt,
+            controls=now.controls,
+            conditioning=conditioning,
+        )
+        floor = max(self._floor, chosen[-1] + 1) if chosen else self._floor
+        self.flight = Flight(tick, entries, after, floor, conditions.marks(self._conditions, now, entries))
+        for event_id in chosen:
+            del self._pending[event_id]
+        return tick
+
+    def ready(self, echo: Tick) -> EventMarks:
+        """The chunk's pixels are here and may leave; raises `EchoMismatch` where they are another tick's."""
+        flight = self._echoed(echo)
+        flight.shown = True
+        return flight.marks
+
+    def commit(self, echo: Tick) -> None:
+        """The world has moved on, and so has the session; raises `EchoMismatch` as `ready` does."""
+        flight = self._echoed(echo)
+        assert flight.shown, "a chunk is ready before it is committed"
+        self._conditions = flight.after
+        self._floor = flight.floor
+        self.chunk_index += 1
+        self.flight = None
+
+    def can_cancel(self) -> bool:
+        """Whether a chunk is in flight none of whose pixels may have left."""
+        return self.flight is not None and not self.flight.shown
+
+    def rollback(self) -> None:
+        """Forget the chunk in flight as if it had never begun: its events are pending again."""
+        assert self.flight is not None and not self.flight.shown, "only an unseen chunk is rolled back"
+        self._drop_flight()
+
+    # The session's own course
+
+    def fail(self, reason: str) -> None:
+        """The engine failed: until a reset, nothing but close is possible. No effect once it is closing."""
+        self._drop_flight()
+        self.resetting = False
+        if self.state is SessionState.ACTIVE:
+            self.state, self.reason = SessionState.FAILED, reason
+
+    def can_reset(self) -> bool:
+        """Whether it is alive, failed or not."""
+        return self.state in (SessionState.ACTIVE, SessionState.FAILED)
+
+    def reset(self, resume: bool = False) -> tuple[str, ...]:
+        """Clear everything but the event ids; the labels of the pending events that are dropped.
+
+        The epoch rises at once; no chunk begins before `reset_done`. Raises the state's refusal.
+        """
+        if not self.can_reset():
+            self._require_alive()
+        self._drop_flight()
+        discarded = tuple([self._pending[event_id].label for event_id in self.pending])
+        self._pending.clear()
+        prompt, script = self._opening if resume else (None, None)
+        self._conditions = conditions.opening(prompt, script, self._reducers)
+        self.epoch += 1
+        self.chunk_index = 0
+        self.state, self.reason, self.resetting = SessionState.ACTIVE, "", True
+        return discarded
+
+    def reset_done(self) -> None:
+        """The engine's world is back at its first frame."""
+        self.resetting = False
+
+    def begin_close(self) -> None:
+        """Closing: nothing else is possible from here on. Also how a tombstone's close is retried."""
+        assert self.state is not SessionState.CLOSED, "closed is closed"
+        self._drop_flight()
+        self.state = SessionState.CLOSING
+
+    def end_close(self, failure: str | None = None) -> None:
+        """Closed; or, with a failure, a tombstone whose close may be retried."""
+        assert self.state is SessionState.CLOSING, "close begins before it ends"
+        self.state = SessionState.CLOSED if failure is None else SessionState.CLEANUP_FAILED
+        self.reason = failure or self.reason
+
+    # Parts
+
+    def _chosen(self, event_ids: Collection[int] | None) -> list[int]:
+        return sorted(self._pending if event_ids is None else self._pending.keys() & set(event_ids))
+
+    def _in_memory(self, event_id: int) -> Entry | None:
+        entry = self._pending.get(event_id)
+        if entry is None and self.flight:
+            return next((e for e in self.flight.entries if e.event.event_id == event_id), None)
+        return entry
+
+    def _drop_flight(self) -> None:
+        flight, self.flight = self.flight, None
+        if flight and not flight.shown:
+            self._pending.update({entry.event.event_id: entry for entry in flight.entries})
+
+    def _echoed(self, echo: Tick) -> Flight:
+        if self.flight is None or self.flight.tick != echo:
+            asked = self.flight.tick.request_id if self.flight else "nothing"
+            raise EchoMismatch(f"the engine answered {echo.request_id}, or changed it; asked was {asked}")
+        return self.flight
+
+    def _require_begin(self) -> None:
+        self._require_alive()
+        if self.flight is not None:
+            raise WrongState(f"chunk {self.flight.tick.chunk_index} is still being computed")
+        if self.resetting:
+            raise WrongState("the session is being reset")
+
+    def _require_alive(self) -> None:
+        if self.state is SessionState.ACTIVE:
+            return
+        if self.state is SessionState.FAILED:
+            raise SessionFailed(f"session {self.session_id!r} failed: {self.reason}")
+        if self.state is SessionState.CLEANUP_FAILED:
+            raise SessionTombstoned(f"session {self.session_id!r} could not be closed yet: {self.reason}")
+        raise SessionClosed(f"session {self.session_id!r} is {self.state}")
+
+
+def check_control(control: Control, reducers: Mapping[str, Reducer], path: str) -> None:
+    """Raise `InvalidControl` where no reducer can apply this control."""
+    reducer = reducers.get(control.track)
+    if reducer is None:
+        known = ", ".join(sorted(reducers)) or "none"
+        raise InvalidControl(f"track {control.track!r:.80}: the model's are {known}", field=f"{path}.track")
+    if control.schema not in reducer.schemas:
+        message = f"schema {control.schema!r:.80}: track {control.track} takes {', '.join(reducer.schemas)}"
+        raise InvalidControl(message, field=f"{path}.schema")
+    try:
+        reducer.validate(control)
+    except ControlRefused as refused:
+        raise InvalidControl(refused.message, field=f"{path}.{refused.field}") from refused

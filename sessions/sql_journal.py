@@ -1,0 +1,209 @@
+"""The journal in a database, through SQLAlchemy Core: SQLite by default, PostgreSQL by its URL.
+
+One thread owns the only connection. It takes whatever waits, does it in one transaction and commits (group
+commit), then tells the event loop; so one disk flush serves many sessions, and reads see earlier writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import sqlalchemy as sql
+
+from sessions import journal_tables
+from sessions.errors import EventIdConflict, JournalUnavailable, SessionError
+from sessions.facts import Fact
+from sessions.journal import KnownEvent, Life, Record
+
+LARGEST_BATCH = 256
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Callable[[sql.Connection], Any]
+    done: asyncio.Future[Any]
+    result: Any = None
+    error: Exception | None = None
+
+
+class SqlJournal:
+    """Implements `Journal`. `url` is SQLAlchemy's, e.g. `sqlite:////data/journal.db`.
+
+    What is durable survives kill -9 of any process; with `full_sync` it survives power loss too (SQLite only:
+    PostgreSQL has a setting of its own).
+    """
+
+    def __init__(self, url: str, *, full_sync: bool = False) -> None:
+        self._url = url
+        self._full_sync = full_sync
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self) -> None:
+        """Open the database and make its tables where they are missing."""
+        assert self._thread is None, "a journal is started once"
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
+        self._thread.start()
+        await self._do(journal_tables.create)
+
+    async def stop(self) -> None:
+        """Write what waits, and close the database."""
+        if self._thread is None:
+            return
+        written = self._submit(lambda _: None)
+        self._jobs.put(None)
+        thread, self._thread = self._thread, None
+        await written
+        thread.join()  # it has nothing left to do but close its connection
+
+    def append(self, world: str, expected: int, fact: Fact, at: float) -> asyncio.Future[None]:
+        """Append; the future is done once it is durable."""
+        return self._submit(lambda connection: journal_tables.append(connection, world, expected, fact, at))
+
+    async def read(self, world: str, after: int = -1, limit: int | None = None) -> list[Record]:
+        """A life's facts beyond the number `after`."""
+        return await self._do(lambda connection: journal_tables.read(connection, world, after, limit))
+
+    async def event(self, world: str, event_id: int) -> KnownEvent | None:
+        """What is known of an event id."""
+        return await self._do(lambda connection: journal_tables.event(connection, world, event_id))
+
+    async def event_named(self, world: str, name: str) -> KnownEvent | None:
+        """What is known of a client's string."""
+        return await self._do(lambda connection: journal_tables.event_named(connection, world, name))
+
+    async def latest(self, session_id: str) -> Life | None:
+        """The newest life of a session id."""
+        return await self._do(lambda connection: journal_tables.latest(connection, session_id))
+
+    async def open_lives(self) -> list[Life]:
+        """Every life that is not closed, oldest first."""
+        return await self._do(journal_tables.open_lives)
+
+    # In the event loop
+
+    def _submit(self, work: Callable[[sql.Connection], T]) -> asyncio.Future[T]:
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if self._thread is None:
+            done.set_exception(JournalUnavailable("the journal is not open"))
+        else:
+            self._jobs.put(_Job(work, done))
+        return done
+
+    async def _do(self, work: Callable[[sql.Connection], T]) -> T:
+        return await self._submit(work)
+
+    def _settle(self, jobs: list[_Job]) -> None:
+        for job in jobs:
+            if job.done.cancelled():
+                continue
+            if job.error is not None:
+                job.done.set_exception(job.error)
+            else:
+                job.done.set_result(job.result)
+
+    # In the thread
+
+    def _write(self) -> None:
+        database = _Database(self._url, self._full_sync)
+        stopping = False
+        while not stopping:
+            jobs, stopping = self._take()
+            if jobs:
+                database.run(jobs)
+                self._tell(jobs)
+        database.close()
+
+    def _take(self) -> tuple[list[_Job], bool]:
+        """Wait for one job, then take all that have come meanwhile; whether the end was among them."""
+        jobs: list[_Job] = []
+        try:
+            job = self._jobs.get()
+            while job is not None:
+                jobs.append(job)
+                if len(jobs) == LARGEST_BATCH:
+                    return jobs, False
+                job = self._jobs.get_nowait()
+        except queue.Empty:
+            return jobs, False
+        return jobs, True
+
+    def _tell(self, jobs: list[_Job]) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(self._settle, jobs)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            log.warning("the journal wrote %d jobs after its event loop had closed", len(jobs))
+
+
+class _Database:
+    """The thread's connection; opened at its first use, and again after it broke."""
+
+    def __init__(self, url: str, full_sync: bool) -> None:
+        self._url = url
+        self._full_sync = full_sync
+        self._engine: sql.Engine | None = None
+        self._connection: sql.Connection | None = None
+
+    def run(self, jobs: list[_Job]) -> None:
+        """All jobs in one transaction; where that fails, each in its own, so that none spoils others."""
+        if len(jobs) > 1 and self._attempt(jobs):
+            return
+        for job in jobs:
+            self._attempt([job])
+
+    def _attempt(self, jobs: list[_Job]) -> bool:
+        error: Exception
+        try:
+            connection = self._open()
+            with connection.begin():
+                for job in jobs:
+                    job.result, job.error = job.work(connection), None
+            return True
+        except SessionError as refused:
+            error = refused
+        except sql.exc.IntegrityError as clash:
+            error = EventIdConflict(f"the journal holds this already: {clash.orig}")
+        except (sql.exc.SQLAlchemyError, OSError) as broken:
+            self.close()
+            error = JournalUnavailable(f"the journal can't be used: {_reason(broken)}")
+        except Exception as bug:  # a thread that died of it would leave everybody waiting
+            log.exception("the journal stumbled over a job")
+            error = bug
+        for job in jobs:
+            job.error = error
+        return False
+
+    def _open(self) -> sql.Connection:
+        if self._connection is None:
+            self._engine = journal_tables.engine(self._url, self._full_sync)
+            self._connection = self._engine.connect()
+        return self._connection
+
+    def close(self) -> None:
+        """Close the connection; the next job opens another."""
+        connection, self._connection = self._connection, None
+        try:
+            if connection is not None:
+                connection.close()
+            if self._engine is not None:
+                self._engine.dispose()
+        except sql.exc.SQLAlchemyError as error:
+            log.warning("the journal's connection did not close cleanly: %s", _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    origin = error.orig if isinstance(error, sql.exc.DBAPIError) else error
+    return str(origin).partition("\n")[0]
