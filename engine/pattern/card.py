@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.api import ModelCard, OpenWorld, Scene, WorldRefused
+from engine.camera.commands import SCHEMAS, TRACK
 from engine.pattern.world import CHUNK_FRAMES, FIRST_CHUNK_FRAMES, FRAMES_PER_BLOCK
 
 SCENES = (
@@ -10,9 +11,7 @@ SCENES = (
     Scene("plain", "Plain", "a plain under a wide sky"),
     Scene("city", "City", "a city at the horizon"),
 )
-CONTROL_SCHEMAS = {
-    "camera": ("lingbot.camera_actions.v1", "lingbot.camera_trajectory.v1", "vllm_omni.camera_se3.v1")
-}
+CONTROL_SCHEMAS = {TRACK: SCHEMAS}
 
 
 def pattern_card(capacity: int, width: int = 96, height: int = 64) -> ModelCard:

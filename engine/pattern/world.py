@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.api import FrozenJson, Tick
+from engine.camera.algebra import translation_of
+from engine.camera.integrate import Camera
+from engine.camera.motion import IDLE_MOTION, Lens, follow
 from engine.pattern.marks import draw_keys, draw_number
 from engine.pattern.scenery import Scenery, View
 
@@ -17,12 +20,12 @@ FIRST_CHUNK_FRAMES = 9
 CHUNK_FRAMES = 12
 FRAMES_PER_BLOCK = 3
 
-_YAW_DEGREES = 6.0
-_PITCH_DEGREES = 4.0
-_PITCH_LIMIT = 60.0
-_STEP = 0.25
+STEPS_PER_UNIT = 5.0
+"""Squares of the ground per world unit: a step of the camera is a quarter of a square."""
 
-START = View()
+START = Camera()
+
+_LENS = Lens(832, 480, (500.0, 500.0, 416.0, 240.0))  # the pattern has one field of view, whatever is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Walk:
 
     chunks: int = 0
     frames: int = 0
-    view: View = START
+    camera: Camera = START
 
 
 class PatternWorld:
@@ -45,16 +48,17 @@ class PatternWorld:
     def render(self, tick: Tick) -> Iterator[NDArray[np.uint8]]:
         """RGB [H, W, 3] for each frame of the next chunk: 9 at first, then 12."""
         walk = self.walk
-        view = walk.view
-        motions = held_keys(tick.conditioning.get("camera"))
-        for index, keys in enumerate(motions):
+        motions = _motions(tick)
+        path = follow(walk.camera, motions, _LENS)
+        view = view_of(walk.camera)
+        for index, (motion, camera) in enumerate(zip(motions, path.cameras, strict=True)):
             count = 1 if walk.chunks == 0 and index == 0 else 4
-            target = step(view, keys)
+            target = view_of(camera)
             for part in range(1, count + 1):
-                yield self._frame(_between(view, target, part / count), tick, keys)
+                yield self._frame(_between(view, target, part / count), tick, motion)
             view = target
         frames = FIRST_CHUNK_FRAMES if walk.chunks == 0 else CHUNK_FRAMES
-        self._staged = Walk(walk.chunks + 1, walk.frames + frames, view)
+        self._staged = Walk(walk.chunks + 1, walk.frames + frames, path.cameras[-1])
 
     def commit(self) -> None:
         """Keep the rendered chunk."""
@@ -69,44 +73,34 @@ class PatternWorld:
         """Back to the start."""
         self.walk, self._staged = Walk(), None
 
-    def _frame(self, view: View, tick: Tick, keys: frozenset[str]) -> NDArray[np.uint8]:
+    def _frame(self, view: View, tick: Tick, motion: Mapping[str, FrozenJson]) -> NDArray[np.uint8]:
         frame = self.scenery.draw(view, tick.prompt)
         draw_number(frame, tick.chunk_index)
-        draw_keys(frame, keys)
+        keys = motion.get("keys", ())
+        assert isinstance(keys, tuple)
+        draw_keys(frame, [key for key in keys if isinstance(key, str)])
         return frame
 
 
-def held_keys(conditioning: FrozenJson) -> tuple[frozenset[str], ...]:
-    """The keys of each latent frame of a block; none where the block has another motion, or no camera."""
-    motions = conditioning if isinstance(conditioning, tuple) else ()
-    held = [frozenset(_keys(motion)) for motion in motions[:FRAMES_PER_BLOCK]]
-    return tuple(held + [frozenset()] * (FRAMES_PER_BLOCK - len(held)))
+def view_of(camera: Camera) -> View:
+    """Where a camera stands and looks; its height and roll are not shown."""
+    x, _, z = translation_of(camera.pose)
+    yaw = math.degrees(math.atan2(camera.pose[0][2], camera.pose[2][2]))
+    return View(x * STEPS_PER_UNIT, z * STEPS_PER_UNIT, yaw, camera.pitch)
 
 
-def step(view: View, keys: frozenset[str]) -> View:
-    """One latent frame of holding `keys`; axes as in the camera's: x right, z forward, yaw to the right."""
-    yaw = view.yaw + _YAW_DEGREES * (("l" in keys) - ("j" in keys))
-    pitch = view.pitch + _PITCH_DEGREES * (("i" in keys) - ("k" in keys))
-    if abs(pitch) > _PITCH_LIMIT:
-        pitch = view.pitch
-    forward = _STEP * (("w" in keys) - ("s" in keys))
-    right = _STEP * (("d" in keys) - ("a" in keys))
-    cos, sin = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
-    return View(
-        x=view.x + sin * forward + cos * right, z=view.z + cos * forward - sin * right, yaw=yaw, pitch=pitch
-    )
-
-
-def _keys(motion: FrozenJson) -> tuple[str, ...]:
-    keys = motion.get("keys") if isinstance(motion, Mapping) else None
-    return tuple(key for key in keys if isinstance(key, str)) if isinstance(keys, tuple | str) else ()
+def _motions(tick: Tick) -> tuple[Mapping[str, FrozenJson], ...]:
+    """One motion per latent frame; none where the tick has no camera."""
+    motions = tick.conditioning.get("camera", (IDLE_MOTION,) * FRAMES_PER_BLOCK)
+    assert isinstance(motions, tuple) and len(motions) == FRAMES_PER_BLOCK, f"motions expected: {motions}"
+    return motions  # type: ignore[return-value]
 
 
 def _between(start: View, end: View, part: float) -> View:
-    return replace(
-        end,
+    turn = (end.yaw - start.yaw + 180) % 360 - 180
+    return View(
         x=start.x + (end.x - start.x) * part,
         z=start.z + (end.z - start.z) * part,
-        yaw=start.yaw + (end.yaw - start.yaw) * part,
+        yaw=start.yaw + turn * part,
         pitch=start.pitch + (end.pitch - start.pitch) * part,
     )

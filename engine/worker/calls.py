@@ -1,0 +1,173 @@
+"""The server's side of every call to a worker, whatever carries the messages."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+from engine.api import (
+    ChunkCommitted,
+    ChunkReady,
+    CloseFailed,
+    EngineError,
+    EngineLost,
+    EngineState,
+    EngineStatus,
+    OpenWorld,
+    Tick,
+)
+from engine.worker.messages import (
+    Answer,
+    Cancel,
+    Close,
+    Committed,
+    Done,
+    Failed,
+    JobRequest,
+    Open,
+    Ready,
+    Request,
+    Reset,
+    Run,
+    Usage,
+)
+
+CONTROL_TIMEOUT_S = 30.0
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A request that was sent, and the answers to it that nobody took yet."""
+
+    request: JobRequest
+    answers: asyncio.Queue[Done | Ready | Committed | Failed] = field(default_factory=asyncio.Queue)
+
+
+class Calls:
+    """Pairs requests with answers. Used on one event loop; `send` and `deliver` never block it."""
+
+    def __init__(self, send: Callable[[Request], None], timeout_s: float = CONTROL_TIMEOUT_S) -> None:
+        self.worlds: set[str] = set()
+        self.usage = Usage()
+        self._send = send
+        self._timeout_s = timeout_s
+        self._numbers = itertools.count(1)
+        self._pending: dict[int, _Call] = {}
+        self._lost: str | None = "the worker has not started"
+
+    def connect(self) -> None:
+        """A worker listens now."""
+        self._lost = None
+
+    def lose(self, reason: str) -> None:
+        """The worker is gone: every waiter and every later caller gets `EngineLost`."""
+        self._lost = reason
+        self.worlds.clear()
+        self.usage = Usage(0, self.usage.pages_total)
+        for number, call in self._pending.items():
+            call.answers.put_nowait(Failed(number, EngineLost(reason)))
+
+    def deliver(self, answer: Answer) -> None:
+        """Take what the worker sent."""
+        match answer:
+            case Usage():
+                self.usage = answer
+            case Done() | Ready() | Committed() | Failed():
+                call = self._pending.get(answer.call)  # absent where its caller has given up
+                if call is not None:
+                    call.answers.put_nowait(answer)
+            case _:
+                raise AssertionError(f"{answer} answers no call")
+
+    def status(self, state: EngineState) -> EngineStatus:
+        """Where the engine stands, in a state that its owner knows."""
+        return EngineStatus(
+            state=state,
+            reason=self._lost or "",
+            worlds=len(self.worlds),
+            queue_depth=sum(isinstance(call.request, Run) for call in self._pending.values()),
+            pages_in_use=self.usage.pages_in_use,
+            pages_total=self.usage.pages_total,
+        )
+
+    async def open(self, request: OpenWorld) -> None:
+        """Make a world."""
+        try:
+            await self._control(Open(next(self._numbers), request), timeout_s=None)
+        except asyncio.CancelledError:
+            if self._lost is None:  # nobody will ever use the world
+                self._send(Close(next(self._numbers), request.world))
+            raise
+        self.worlds.add(request.world)
+
+    async def reset(self, world: str) -> None:
+        """Back to the first frame. Raises `EngineError` with what is pending where it takes too long."""
+        try:
+            await self._control(Reset(next(self._numbers), world), self._timeout_s)
+        except TimeoutError:
+            raise EngineError(self._overdue("reset", world)) from None
+
+    async def close(self, world: str) -> None:
+        """Release a world; what a lost worker held is released already."""
+        try:
+            await self._control(Close(next(self._numbers), world), self._timeout_s)
+        except EngineLost:
+            pass
+        except TimeoutError:
+            raise CloseFailed(self._overdue("close", world)) from None
+        self.worlds.discard(world)
+
+    def cancel(self, world: str) -> None:
+        """Ask that the world's chunks be rolled back; the callers of `run` learn of it."""
+        for number, call in self._pending.items():
+            if isinstance(call.request, Run) and call.request.world == world:
+                self._send(Cancel(number))
+
+    async def run(self, tick: Tick, slack_s: float | None) -> AsyncIterator[ChunkReady | ChunkCommitted]:
+        """Compute a chunk; a caller who leaves early cancels it."""
+        number = next(self._numbers)
+        call = self._begin(Run(number, tick, slack_s))
+        over = False
+        try:
+            while not over:
+                match await call.answers.get():
+                    case Ready(answer=ready):
+                        yield ready
+                    case Committed(answer=committed):
+                        over = True
+                        yield committed
+                    case Failed(error=error):
+                        over = True
+                        raise error
+        finally:
+            del self._pending[number]
+            if not over and self._lost is None:
+                self._send(Cancel(number))
+
+    async def _control(self, request: JobRequest, timeout_s: float | None) -> None:
+        call = self._begin(request)
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await call.answers.get()
+        finally:
+            del self._pending[request.call]
+        if isinstance(answer, Failed):
+            raise answer.error
+
+    def _begin(self, request: JobRequest) -> _Call:
+        if self._lost is not None:
+            raise EngineLost(self._lost)
+        call = self._pending[request.call] = _Call(request)
+        self._send(request)
+        return call
+
+    def _overdue(self, action: str, world: str) -> str:
+        pending = [_describe(call.request) for call in self._pending.values() if call.request.world == world]
+        waits = f"; pending: {', '.join(pending)}" if pending else ""
+        return f"{action} of world {world} took more than {self._timeout_s:g} s{waits}"
+
+
+def _describe(request: JobRequest) -> str:
+    return f"chunk {request.tick.chunk_index}" if isinstance(request, Run) else type(request).__name__.lower()

@@ -1,0 +1,115 @@
+"""A worker process as the server sees it: a pipe, its log, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from engine.worker.channel import AsyncChannel
+from engine.worker.messages import Boot
+
+log: Final = logging.getLogger("worker")
+
+LAST_WORDS: Final = 40  # lines of log that are kept to explain a crash
+
+
+class Child:
+    """Spawned, never forked. Whatever it prints goes to the log."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: AsyncChannel) -> None:
+        self.process = process
+        self.channel = channel
+        self._lines: deque[str] = deque(maxlen=LAST_WORDS)
+        self._relay: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def spawn(cls, boot: Boot, environment: Mapping[str, str]) -> Child:
+        """Start a process and send it `boot`; `environment` is added to this process's own."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = _start(theirs.fileno(), environment)
+        child = cls(process, await AsyncChannel.over(ours))
+        child._relay = asyncio.create_task(child._relay_log())
+        child.channel.send(boot)
+        return child
+
+    async def end(self, grace_s: float) -> str:
+        """Close the pipe, which ends the process; kill it after `grace_s`; say how it went."""
+        await self.channel.aclose()
+        try:
+            async with asyncio.timeout(grace_s):
+                await _exited(self.process)
+        except TimeoutError:
+            self.process.kill()
+            await _exited(self.process)
+        assert self._relay is not None
+        await asyncio.wait([self._relay], timeout=grace_s)  # a helper of the model's may keep its output open
+        self._relay.cancel()
+        return self._obituary()
+
+    def _obituary(self) -> str:
+        code = self.process.returncode
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
+        last = next((line for line in reversed(self._lines) if line.strip()), "")
+        return f"the worker process {how}" + (f" ({last[:200]})" if code and last else "")
+
+    async def _relay_log(self) -> None:
+        assert self.process.stdout is not None
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), self.process.stdout
+        )
+        try:
+            while line := await _read_line(reader):
+                text = line.decode(errors="replace").rstrip()
+                self._lines.append(text)
+                log.info("%s", text)
+        finally:
+            transport.close()
+
+
+def _start(descriptor: int, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "engine.worker.main", str(descriptor)],
+        pass_fds=[descriptor],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment},
+        start_new_session=True,  # Ctrl-C is the server's to hear
+    )
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """A line, or a part of an overlong one; empty at the end."""
+    try:
+        return await reader.readline()
+    except ValueError:  # the reader has dropped what exceeds its limit
+        return b"...\n"
+
+
+async def _exited(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process without a thread where the system can tell (Linux)."""
+    if sys.platform != "linux":
+        await asyncio.to_thread(process.wait)
+        return
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        loop = asyncio.get_running_loop()
+        exited = asyncio.Event()
+        loop.add_reader(descriptor, exited.set)
+        try:
+            await exited.wait()
+        finally:
+            loop.remove_reader(descriptor)
+    finally:
+        os.close(descriptor)
+    process.wait()

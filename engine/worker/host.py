@@ -1,0 +1,58 @@
+"""What the worker's loop asks of a model. The tests script it; `engine.native` is the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.api import ModelCard, OpenWorld, Tick
+from engine.worker.messages import Usage
+
+
+class HostChunk(Protocol):
+    """One chunk on its way; nothing of it stays unless its world commits it."""
+
+    def forwards(self) -> Iterator[None]:
+        """Run the probes, one at each step, so that the loop can look up between them."""
+
+    def decode(self) -> NDArray[np.uint8]:
+        """The chunk's frames: RGB [F, H, W, 3]. After the last forward."""
+
+
+class HostWorld(Protocol):
+    """All state of one world. Used by the device's thread alone; any method may raise."""
+
+    @property
+    def chunks(self) -> int:
+        """Committed chunks since the epoch began."""
+
+    def begin_chunk(self, tick: Tick) -> HostChunk:
+        """Stage the next chunk."""
+
+    def commit(self) -> None:
+        """Keep the staged and decoded chunk: the forward that writes its K/V."""
+
+    def rollback(self) -> None:
+        """Forget the staged chunk, if any: the world is as after its last commit."""
+
+    def reset(self) -> None:
+        """Back to the first frame."""
+
+    def close(self) -> None:
+        """Release everything; idempotent, and retried where it raised."""
+
+
+class Host(Protocol):
+    """A model and the device that it runs on."""
+
+    def load(self) -> ModelCard:
+        """Load the model; raises with a readable reason."""
+
+    def open(self, request: OpenWorld) -> HostWorld:
+        """Make a world. Raises `WorldRefused` or `CapacityReached`."""
+
+    def usage(self) -> Usage:
+        """Pages in use and in all."""

@@ -1,0 +1,135 @@
+"""What passes between the server and the worker: frozen, picklable, answers named by their call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.api import ChunkCommitted, ChunkReady, EngineError, ModelCard, OpenWorld, Tick
+
+# Server to worker
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """The first message: `factory` names a function, `module:function`, that makes the host."""
+
+    factory: str
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Make a world."""
+
+    call: int
+    request: OpenWorld
+
+    @property
+    def world(self) -> str:
+        """The world's id."""
+        return self.request.world
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Compute the next chunk of a world."""
+
+    call: int
+    tick: Tick
+    slack_s: float | None
+
+    @property
+    def world(self) -> str:
+        """The world's id."""
+        return self.tick.world
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Bring a world back to its first frame."""
+
+    call: int
+    world: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Release a world."""
+
+    call: int
+    world: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Roll back the chunk that `call` asked for, unless its pixels have left."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Finish the job in flight and end."""
+
+
+JobRequest = Open | Run | Reset | Close
+Request = JobRequest | Cancel | Stop
+
+# Worker to server
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The model is loaded; requests are welcome."""
+
+    card: ModelCard
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailed:
+    """The model can't be loaded, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An open, reset or close succeeded."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A call ended in an error; for a chunk, nothing of it is left."""
+
+    call: int
+    error: EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A chunk's pixels."""
+
+    call: int
+    answer: ChunkReady
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A chunk's end."""
+
+    call: int
+    answer: ChunkCommitted
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """K/V pages; sent when it changes."""
+
+    pages_in_use: int = 0
+    pages_total: int = 0
+
+
+Answer = Loaded | LoadFailed | Done | Failed | Ready | Committed | Usage

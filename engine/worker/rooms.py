@@ -1,0 +1,81 @@
+"""The open worlds of a worker. Used by the device's thread alone."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from engine.api import CapacityReached, CloseFailed, EngineError, OpenWorld, UnknownWorld, WorldRefused
+from engine.worker.host import Host, HostWorld
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """An open world with the request that made it."""
+
+    request: OpenWorld
+    world: HostWorld
+
+
+class Rooms:
+    """Opens, resets and closes worlds; whatever a model raises leaves as an `EngineError`."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._rooms: dict[str, Room] = {}
+
+    def __contains__(self, world: str) -> bool:
+        return world in self._rooms
+
+    def __getitem__(self, world: str) -> Room:
+        try:
+            return self._rooms[world]
+        except KeyError:
+            raise UnknownWorld(f"no world {world}") from None
+
+    def open(self, request: OpenWorld) -> None:
+        """Make a world. Raises `WorldRefused`, `CapacityReached`, or `EngineError` where the model raised."""
+        if request.world in self._rooms:
+            raise WorldRefused("world", f"world {request.world} is open already")
+        try:
+            world = self._host.open(request)
+        except (WorldRefused, CapacityReached):
+            raise
+        except Exception as error:
+            raise EngineError(f"world {request.world} could not be opened: {describe(error)}") from error
+        self._rooms[request.world] = Room(request, world)
+
+    def reset(self, world: str) -> None:
+        """Back to the first frame. Raises `UnknownWorld`, or `EngineError` where the model raised."""
+        room = self[world]
+        try:
+            room.world.reset()
+        except Exception as error:
+            raise EngineError(f"world {world} could not be reset: {describe(error)}") from error
+
+    def close(self, world: str) -> None:
+        """Release a world; idempotent. Raises `CloseFailed` and keeps the world where the model raised."""
+        room = self._rooms.get(world)
+        if room is None:
+            return
+        try:
+            room.world.close()
+        except Exception as error:
+            raise CloseFailed(f"world {world} was not released: {describe(error)}") from error
+        del self._rooms[world]
+
+    def close_all(self) -> None:
+        """Release what is left, as far as the model lets it."""
+        for world in tuple(self._rooms):
+            try:
+                self.close(world)
+            except CloseFailed as error:
+                log.error("%s", error, exc_info=error.__cause__)
+        self._rooms.clear()
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
