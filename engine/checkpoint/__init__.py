@@ -1,0 +1,1 @@
+"""Loading a checkpoint folder in diffusers layout."""
