@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 
 from kvcache.errors import OutOfPages
@@ -13,17 +14,17 @@ class BlockPool:
     def __init__(self, total: int) -> None:
         self.total = total
         self._holds = [0] * total
-        self._free = total
+        self._free = list(range(total))  # a heap
 
     @property
     def free(self) -> int:
         """Pages that nobody holds."""
-        return self._free
+        return len(self._free)
 
     @property
     def in_use(self) -> int:
         """Pages that somebody holds, however often."""
-        return self.total - self._free
+        return self.total - self.free
 
     def holds(self, page: int) -> int:
         """How often a page is held."""
@@ -31,29 +32,28 @@ class BlockPool:
 
     def can_allocate(self, count: int) -> bool:
         """Whether `count` pages are free."""
-        return count <= self._free
+        return count <= self.free
 
     def allocate(self, count: int) -> tuple[int, ...]:
         """Hold `count` free pages once. Raises `OutOfPages`, and then holds none."""
         if not self.can_allocate(count):
-            raise OutOfPages(f"asked for {count} pages, {self._free} of {self.total} are free")
-        pages: list[int] = []
-        for page, holds in enumerate(self._holds):
-            if len(pages) == count:
-                break
-            if holds == 0:
-                pages.append(page)
-        return self._take(pages)
+            raise OutOfPages(f"asked for {count} pages, {self.free} of {self.total} are free")
+        pages = tuple(heapq.heappop(self._free) for _ in range(count))
+        for page in pages:
+            self._holds[page] = 1
+        return pages
 
     def allocate_run(self, count: int) -> tuple[int, ...]:
         """Hold `count` neighbouring free pages once. Raises `OutOfPages` where there is no such run."""
+        if count == 0:
+            return ()
         start = 0
         for page, holds in enumerate(self._holds):
             if holds:
                 start = page + 1
             elif page + 1 - start == count:
-                return self._take(range(start, page + 1))
-        raise OutOfPages(f"asked for {count} neighbouring pages, {self._free} of {self.total} are free")
+                return self._take_run(start, page + 1)
+        raise OutOfPages(f"asked for {count} neighbouring pages, {self.free} of {self.total} are free")
 
     def retain(self, pages: Iterable[int]) -> None:
         """Hold pages that are held already once more."""
@@ -66,11 +66,11 @@ class BlockPool:
         for page in pages:
             assert self._holds[page] > 0, f"page {page} is free"
             self._holds[page] -= 1
-            self._free += self._holds[page] == 0
+            if self._holds[page] == 0:
+                heapq.heappush(self._free, page)
 
-    def _take(self, pages: Iterable[int]) -> tuple[int, ...]:
-        taken = tuple(pages)
-        for page in taken:
-            self._holds[page] = 1
-        self._free -= len(taken)
-        return taken
+    def _take_run(self, start: int, end: int) -> tuple[int, ...]:
+        self._free = [page for page in self._free if not start <= page < end]
+        heapq.heapify(self._free)
+        self._holds[start:end] = [1] * (end - start)
+        return tuple(range(start, end))

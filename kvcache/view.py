@@ -14,9 +14,12 @@ from torch import Tensor
 
 from kvcache.errors import RestoreRefused
 from kvcache.geometry import Geometry
+from kvcache.holding import Holding, hold
 from kvcache.ledger import Ledger
-from kvcache.memory import Allocation, Memory
+from kvcache.memory import Memory
+from kvcache.pool import BlockPool
 from kvcache.slots import BlockSlots, SlotRule
+from kvcache.table import BlockTable
 
 DTYPES = {
     "float64": torch.float64,
@@ -83,30 +86,17 @@ class ScatteredBlockView(BlockView):
 class KVView:
     """One session's self-attention K/V. Made by `open_view`; one block is in flight at a time."""
 
-    def __init__(
-        self,
-        geometry: Geometry,
-        owner: str,
-        generation: int,
-        held: Allocation,
-        ledger: Ledger,
-        memory: Memory,
-    ) -> None:
+    def __init__(self, geometry: Geometry, rule: SlotRule, table: BlockTable, held: Holding) -> None:
         self.geometry = geometry
-        self.owner = owner
         self.frames = 0  # committed latent frames, counted from the session's start
-        self._rule = SlotRule(geometry.sink_frames, geometry.view_frames, geometry.frames_per_block)
-        self._generation = generation
+        self._rule = rule
+        self._table = table
         self._held = held
-        self._ledger = ledger
-        self._memory = memory
         self._blocks: dict[BlockSlots, BlockView] = {}
-        self._in_flight = False
 
     def begin(self) -> BlockView:
-        """The next block's slots. Nothing is kept of it before `commit`."""
-        assert not self._in_flight, "one block is in flight at a time"
-        self._in_flight = True
+        """The next block's slots. Nothing is kept of it before `commit`. Raises `OutOfPages`."""
+        self._table.begin()
         slots = self._rule.block(self.frames)
         place = BlockSlots(0, slots.runs, slots.valid)
         if place not in self._blocks:
@@ -115,17 +105,16 @@ class KVView:
 
     def commit(self) -> None:
         """The block's last write stands: it is part of what later blocks see."""
-        assert self._in_flight
-        self._in_flight = False
+        self._table.commit()
         self.frames += self.geometry.frames_per_block
 
     def rollback(self) -> None:
         """Forget the block in flight; without one, does nothing. What it wrote, no later block sees."""
-        self._in_flight = False
+        self._table.rollback()
 
     def reset(self) -> None:
         """Back to an empty view, in the same memory."""
-        self.rollback()
+        self._table.release()
         self.frames = 0
 
     def state(self) -> ViewState:
@@ -141,9 +130,11 @@ class KVView:
         return ViewState(self.frames, tuple(copies[:layers]), tuple(copies[layers:]))
 
     def restore(self, state: ViewState) -> None:
-        """Become what `state` was taken of, so that later blocks round alike. Raises `RestoreRefused`."""
+        """Become what `state` was taken of, so that later blocks round alike. Raises `RestoreRefused`,
+        `OutOfPages`; then the view is as it was.
+        """
         self._check(state)
-        self.reset()
+        self._table.restore(state.frames)
         runs = _runs(self._rule.kept(state.frames))
         lengths = [length * self.geometry.tokens_per_frame for _, length in runs]
         for target, source in zip(self._held.tensors, state.keys + state.values, strict=True):
@@ -155,11 +146,9 @@ class KVView:
 
     def release(self) -> None:
         """Give the memory back and record it; may be repeated. Raises what the allocator raises."""
-        self.rollback()
         self._blocks.clear()
-        self._ledger.invalidate(self.owner, KEY, self._generation, "released")
-        self._memory.free(self._held)
-        self._ledger.released(self.owner, KEY, self._generation)
+        self._table.release()
+        self._held.release()
 
     def _slots(self, tensor: Tensor, slot: int, length: int) -> Tensor:
         tokens = self.geometry.tokens_per_frame
@@ -195,22 +184,22 @@ KEY = "self_attention"
 """The view's key in the ledger."""
 
 
-def open_view(geometry: Geometry, owner: str, ledger: Ledger, memory: Memory) -> KVView:
+def open_view(
+    geometry: Geometry, owner: str, ledger: Ledger, memory: Memory, pool: BlockPool | None = None
+) -> KVView:
     """Allocate the view of an owner that is open in the ledger: `geometry.view_pages` pages.
 
-    Raises `OwnerClosed`, `OwnerTombstoned`, `GeometryRefused`, and what torch raises where the device is
-    full; then nothing is left behind.
+    Filled pages are counted in `pool`; a view without one has a pool of its own. Raises `OwnerClosed`,
+    `OwnerTombstoned`, and what torch raises where the device is full; then nothing is left behind.
     """
-    generation = ledger.begin(owner, KEY, repr(geometry))
+    rule = SlotRule(geometry.sink_frames, geometry.view_frames, geometry.frames_per_block)
     tokens = geometry.view_frames * geometry.tokens_per_frame
     shape = (geometry.branches, geometry.kv_heads, tokens, geometry.head_dim)
-    try:
-        held = memory.allocate([shape] * (2 * geometry.layers), DTYPES[geometry.dtype])
-    except BaseException:
-        ledger.invalidate(owner, KEY, generation, "allocation failed")
-        raise
-    ledger.publish(owner, KEY, generation, held.bytes)
-    return KVView(geometry, owner, generation, held, ledger, memory)
+    shapes = [shape] * (2 * geometry.layers)
+    held = hold(owner, KEY, repr(geometry), shapes, DTYPES[geometry.dtype], ledger, memory)
+    if pool is None:
+        pool = BlockPool(geometry.view_pages + geometry.block_pages)
+    return KVView(geometry, rule, BlockTable(rule, pool, geometry.branches), held)
 
 
 def _runs(slots: tuple[int, ...]) -> list[tuple[int, int]]:
