@@ -11,6 +11,8 @@ SCENES = (
     Scene("plain", "Plain", "a plain under a wide sky"),
     Scene("city", "City", "a city at the horizon"),
 )
+STEPS = 4
+PAGES_PER_WORLD = 3
 CONTROL_SCHEMAS = {TRACK: SCHEMAS}
 
 
@@ -26,7 +28,7 @@ def pattern_card(capacity: int, width: int = 96, height: int = 64) -> ModelCard:
         first_chunk_frames=FIRST_CHUNK_FRAMES,
         chunk_frames=CHUNK_FRAMES,
         frames_per_block=FRAMES_PER_BLOCK,
-        steps=4,
+        steps=STEPS,
         capacity=capacity,
         scenes=SCENES,
         control_schemas=CONTROL_SCHEMAS,

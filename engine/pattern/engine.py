@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ from engine.api import (
     ChunkCommitted,
     ChunkFailed,
     ChunkReady,
+    EngineError,
     EngineLost,
     EngineState,
     EngineStatus,
@@ -27,12 +27,9 @@ from engine.api import (
     UnknownWorld,
 )
 from engine.media.chunk import encode_chunk
-from engine.media.image import decode_image
-from engine.pattern.card import check_request, pattern_card
-from engine.pattern.scenery import Scenery
+from engine.pattern.card import PAGES_PER_WORLD, check_request, pattern_card
+from engine.pattern.scenery import scenery_for
 from engine.pattern.world import PatternWorld
-
-PAGES_PER_WORLD = 3
 
 
 @dataclass(slots=True)
@@ -105,7 +102,7 @@ class PatternEngine:
         if len(self._rooms) >= self.card.capacity:
             raise CapacityReached(f"all {self.card.capacity} worlds are taken")
         assert request.world not in self._rooms, f"world {request.world} is open already"
-        self._rooms[request.world] = _Room(request, PatternWorld(_scenery(request)))
+        self._rooms[request.world] = _Room(request, PatternWorld(scenery_for(request)))
 
     async def run_chunk(
         self, tick: Tick, slack_s: float | None = None
@@ -160,10 +157,14 @@ class PatternEngine:
         await _pause(self.chunk_seconds, room.cancelled)
         self._check_cancelled(room, tick)
         computed = time.perf_counter()
-        frames = await self._draw(room, tick)
-        drawn = time.perf_counter()
-        request = room.request
-        media = encode_chunk(frames, request.media, request.fps, room.world.walk.frames)
+        try:
+            frames = await self._draw(room, tick)
+            drawn = time.perf_counter()
+            media = encode_chunk(frames, room.request.media, room.request.fps, room.world.walk.frames)
+        except EngineError:
+            raise
+        except Exception as error:
+            raise ChunkFailed(f"chunk {tick.chunk_index} could not be drawn: {error}") from error
         times = StageTimes(
             queue_ms=queue_ms,
             denoise_ms=(computed - began) * 1000,
@@ -195,14 +196,6 @@ class PatternEngine:
             return self._rooms[world]
         except KeyError:
             raise UnknownWorld(f"no world {world}") from None
-
-
-def _scenery(request: OpenWorld) -> Scenery:
-    if request.image is None:
-        place = zlib.crc32((request.scene or "").encode())
-        return Scenery(request.seed ^ place, request.width, request.height)
-    backdrop = decode_image(request.image, request.width, request.height)
-    return Scenery(request.seed, request.width, request.height, backdrop)
 
 
 async def _pause(seconds: float, until: asyncio.Event | None = None) -> None:

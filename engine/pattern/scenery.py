@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from engine.api import OpenWorld
+from engine.media.image import decode_image
 
 VIEW_DEGREES: Final = 80.0  # across the picture's width
 
@@ -55,6 +59,15 @@ class Scenery:
         z = view.z - sin * right + cos * depth
         dark = (np.floor(x) + np.floor(z)) % 2 == 0
         frame[top:] = np.where(dark[..., None], (70, 84, 60), (150, 160, 120))
+
+
+def scenery_for(request: OpenWorld) -> Scenery:
+    """The scene, or the client's image all around. Raises `WorldRefused` for a bad image."""
+    if request.image is None:
+        place = zlib.crc32((request.scene or "").encode())
+        return Scenery(request.seed ^ place, request.width, request.height)
+    backdrop = decode_image(request.image, request.width, request.height)
+    return Scenery(request.seed, request.width, request.height, backdrop)
 
 
 def _skyline(seed: int, width: int, height: int) -> NDArray[np.uint8]:
