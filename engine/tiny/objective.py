@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attention.masks import build_mask
+from attention.masks import Mask, build_mask
 from engine.camera.session_rays import SessionRays
 from engine.tiny.conditioning import GRID, TOKENS, batched_poses, embed_cameras
 from engine.tiny.latents import WALK, Walks
 from engine.transformer.block import Block
-from engine.transformer.model import BlockInputs, TextKV, WorldTransformer
+from engine.transformer.model import BlockInputs, WorldTransformer
 from engine.transformer.rope import rotary_table
 
 FRAMES = 3  # latent frames per block
@@ -40,11 +40,6 @@ def draw_gaps(count: int, generator: torch.Generator) -> Tensor:
     """How far after the first block the rest of a walk lies, in latent frames: half none, half up to 4096."""
     gap = torch.exp(torch.rand(count, generator=generator) * math.log(4096 / FRAMES)) - 1
     return (torch.rand(count, generator=generator) < 0.5) * FRAMES * gap.round()
-
-
-def text_kv(model: WorldTransformer, table: Tensor) -> TextKV:
-    """Cross K/V [B, L, N, hd] of text embeddings [B, L, text_dim]."""
-    return model.text(table)
 
 
 def inputs(model: WorldTransformer, camera: Tensor, condition: Tensor, positions: Tensor) -> BlockInputs:
@@ -100,20 +95,43 @@ def one_block_loss(
     noisy = (1 - level) * clean + level * torch.randn(clean.shape, generator=generator)
     time = model.time(sigma * 1000)
     block = inputs(model, camera, condition, positions)
-    return weighted_loss(model(noisy, time, block, text_kv(model, text)), clean, sigma)
+    return weighted_loss(model(noisy, time, block, model.text(text)), clean, sigma)
 
 
-def view_mask(seen: Tensor, window: int) -> Tensor:
-    """Which frames see which, [B, 2 WALK, 2 WALK] over [context | noisy]; `seen` [B, BLOCKS] says whether a block
-    sees its context at all. Sink is the first block; `window` counts recent blocks."""
-    block = torch.arange(BLOCKS).repeat_interleave(FRAMES)
-    row, column = block[:, None], block[None]
-    context = (column < row) & ((column == 0) | (column >= row - window))
-    own = row == column
-    keeps = seen.repeat_interleave(FRAMES, dim=1)[:, :, None] & context  # [B, WALK, WALK]
-    nothing = torch.zeros_like(keeps)
-    top = torch.cat([(context | own).expand_as(keeps), nothing], dim=2)
-    return torch.cat([top, torch.cat([keeps, own.expand_as(keeps)], dim=2)], dim=1)
+class TeacherCache:
+    """K/V of whole walks, as a batch of blocks: the context blocks [B * BLOCKS], then as many noisy ones.
+
+    Every block sees the walk's first block (the sink), the context block before it, and itself: the view of a
+    transformer with a sink of one block and a window of one.
+    """
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """[2 B * BLOCKS, S, N, hd] -> [2 B * BLOCKS, 3 S, N, hd]: sink, block before, own."""
+        return self._view(keys), self._view(values)
+
+    @staticmethod
+    def _view(own: Tensor) -> Tensor:
+        context = own[: len(own) // 2].unflatten(0, (-1, BLOCKS))  # [B, BLOCKS, S, N, hd]
+        sink = context[:, :1].expand_as(context)
+        before = context.roll(1, dims=1)
+        past = torch.cat([sink, before], dim=2).flatten(0, 1)
+        return torch.cat([past.repeat(2, 1, 1, 1), own], dim=1)
+
+
+def view_mask(seen: Tensor) -> Mask:
+    """Which parts of `TeacherCache`'s view are visible; `seen` [B, BLOCKS] says whether a noisy block has context.
+
+    The first block has no past, and the second's sink and block before are one and the same.
+    """
+    index = torch.arange(BLOCKS)
+    sink, before = (index > 0).expand_as(seen), (index > 1).expand_as(seen)
+    own = torch.ones_like(seen)
+    context = torch.stack([sink, before, own], dim=-1)
+    noisy = torch.stack([sink & seen, before & seen, own], dim=-1)
+    valid = torch.cat([context, noisy]).flatten(0, 1).repeat_interleave(FRAMES * TOKENS, dim=1)
+    return build_mask(
+        batch=len(valid), heads=1, query_length=FRAMES * TOKENS, kv_length=valid.shape[1], kv_valid=valid
+    )
 
 
 def whole_walk_loss(
@@ -125,33 +143,49 @@ def whole_walk_loss(
     rays: SessionRays,
     noise: Noise,
     generator: torch.Generator,
-    context: Tensor | None = None,
+    own_context: bool,
 ) -> Tensor:
-    """All blocks of some walks, each with the committed blocks before it: true, noisy, another walk's, or given.
-
-    `context` [B, C, WALK, h, w] replaces the true latents (a rollout of the model's own).
-    """
+    """All blocks of some walks, each with the committed blocks before it: true or the model's own, with some noise,
+    or another walk's."""
     batch = len(pick)
-    clean = walks.latents[pick].float().transpose(1, 2)
+    clean = to_blocks(walks.latents[pick].float())
     poses = batched_poses(walks.stances[pick])
-    camera = embed_cameras(model, poses[:, :-1], poses[:, 1:], rays).repeat(1, 2, 1)
-    condition = conditions(walks.image[pick].float(), constant, torch.ones(batch, dtype=torch.bool), WALK)
-    positions = torch.arange(WALK).expand(batch, WALK).double().clone()
-    positions[:, FRAMES:] += draw_gaps(batch, generator)[:, None]
-    told = clean if context is None else context
-    wrong = torch.rand(batch, generator=generator) < 0.2
-    told = torch.where(wrong[:, None, None, None, None], told.roll(1, 0), told)
-    spoil = 0.5 * torch.rand(batch, 1, BLOCKS, 1, 1, generator=generator).repeat_interleave(FRAMES, dim=2)
-    told = (1 - spoil) * told + spoil * torch.randn(told.shape, generator=generator)
-    sigma = draw_sigmas(noise, (batch, BLOCKS), generator).repeat_interleave(FRAMES, dim=1)
-    level = sigma[:, None, :, None, None]
+    before, after = poses[:, :-1].reshape(-1, FRAMES, 4, 4), poses[:, 1:].reshape(-1, FRAMES, 4, 4)
+    camera = embed_cameras(model, before, after, rays).repeat(2, 1, 1)
+    first = (torch.arange(BLOCKS) == 0).repeat(batch)
+    image = walks.image[pick].float().repeat_interleave(BLOCKS, dim=0)
+    condition = conditions(image, constant, first, FRAMES).repeat(2, 1, 1, 1, 1)
+    positions = torch.arange(WALK).expand(batch, WALK) + draw_gaps(batch, generator)[:, None] * (
+        torch.arange(WALK) >= FRAMES
+    )
+    kv = model.text(text.repeat_interleave(BLOCKS, dim=0).repeat(2, 1, 1))
+    block = inputs(model, camera, condition, positions.reshape(-1, FRAMES).repeat(2, 1))
+    told = clean
+    if own_context:
+        with torch.no_grad():
+            fresh = torch.randn(clean.shape, generator=generator).repeat(2, 1, 1, 1, 1)
+            told = model(fresh, model.time(torch.tensor(1000.0)), block, kv)[: len(clean)].float()
+    told = spoiled_context(told, generator)
+    sigma = draw_sigmas(noise, (batch * BLOCKS, 1), generator)
+    level = sigma[:, :, None, None, None]
     noisy = (1 - level) * clean + level * torch.randn(clean.shape, generator=generator)
-    time = model.time(torch.cat([torch.zeros_like(sigma), sigma * 1000], dim=1), TOKENS)
-    block = inputs(model, camera, condition.repeat(1, 1, 2, 1, 1), positions.repeat(1, 2))
-    seen = torch.rand(batch, BLOCKS, generator=generator) < 0.85
-    window = (model.config.sliding_window_num_frames - model.config.sink_size) // FRAMES - 1
-    pair = view_mask(seen, window).repeat_interleave(TOKENS, 1).repeat_interleave(TOKENS, 2)[:, None]
-    size = 2 * WALK * TOKENS
-    mask = build_mask(batch=batch, heads=1, query_length=size, kv_length=size, pair=pair)
-    out = model(torch.cat([told, noisy], dim=2), time, block, text_kv(model, text), None, mask)
-    return weighted_loss(out[:, :, WALK:], clean, sigma)
+    time = model.time(torch.cat([torch.zeros_like(sigma), sigma * 1000]))
+    mask = view_mask(torch.rand(batch, BLOCKS, generator=generator) < 0.85)
+    caches = [TeacherCache()] * model.config.num_layers
+    out = model(torch.cat([told, noisy]), time, block, kv, caches, mask)
+    return weighted_loss(out[len(clean) :], clean, sigma)
+
+
+def to_blocks(latents: Tensor) -> Tensor:
+    """[B, WALK, C, h, w] -> [B * BLOCKS, C, FRAMES, h, w]."""
+    return latents.reshape(-1, FRAMES, *latents.shape[2:]).transpose(1, 2)
+
+
+def spoiled_context(clean: Tensor, generator: torch.Generator) -> Tensor:
+    """Context for blocks [B * BLOCKS, C, FRAMES, h, w]: a fifth of the walks get another's, all get some noise."""
+    walks = clean.unflatten(0, (-1, BLOCKS))
+    wrong = torch.rand(len(walks), 1, 1, 1, 1, 1, generator=generator) < 0.2
+    told = torch.where(wrong, walks.roll(1, dims=0), walks)
+    noise = 0.5 * torch.rand(len(walks), BLOCKS, 1, 1, 1, 1, generator=generator)
+    told = (1 - noise) * told + noise * torch.randn(told.shape, generator=generator)
+    return told.flatten(0, 1)

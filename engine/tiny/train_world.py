@@ -26,6 +26,7 @@ from engine.tiny.latents import Walks, load_shard, make_shard, save_shard
 from engine.tiny.muon import Muon
 from engine.tiny.objective import Noise, one_block_loss, whole_walk_loss
 from engine.tiny.render import compiled_renderer
+from engine.tiny.watch import Watch
 from engine.tiny.words import WORDS, random_prompt
 from engine.transformer.block import Block
 from engine.transformer.config import TransformerConfig
@@ -50,7 +51,7 @@ class WorldOptions:
     threads: int = 2
     seed: int = 0
     save_every: int = 200
-    own_context_from: float = 0.85  # share of the steps after which contexts are the model's own
+    own_context: float = 0.5  # share of the contexts that the model itself made
 
 
 def config_of(rays: SessionRays) -> TransformerConfig:
@@ -153,9 +154,13 @@ def train_world(options: WorldOptions) -> Path:
     state = options.run / "state.pt"
     if state.exists():
         run.load(state)
+    if fast_dtype() is torch.bfloat16:
+        for block in run.model.blocks:
+            block.compile(dynamic=False)
     data = ShardFolder(options.run / "data", options.shards)
     constant = blank_latent(data.wait())
     table = WordTable.create(WORDS, TEXT_DIM)
+    watch = Watch(options.codec)
     columns = (TextColumn("world"), BarColumn(), TextColumn("{task.fields[note]}"), TimeRemainingColumn())
     with Progress(*columns) as progress:
         task = progress.add_task("world", total=options.steps, completed=run.step, note="")
@@ -170,6 +175,8 @@ def train_world(options: WorldOptions) -> Path:
                 progress.console.log(f"step {run.step} {means} shards {data.count}")
                 losses = {"block": [], "walk": []}
                 run.save(state)
+                if run.step % (5 * options.save_every) == 0 or run.step == options.steps:
+                    progress.console.log(watch.report(run.average, constant, rays, table))
     return state
 
 
@@ -190,7 +197,10 @@ def train_step(
         [SDPBackend.FLASH_ATTENTION] if with_context else [SDPBackend.MATH]
     )  # the faster one at each size
     with torch.autocast("cpu", torch.bfloat16, enabled=fast_dtype() is torch.bfloat16), sdpa_kernel(kernels):
-        loss = whole_walk_loss(*parts) if with_context else one_block_loss(*parts)
+        if with_context:
+            loss = whole_walk_loss(*parts, own_context=run.step > 600 and rng.random() < options.own_context)
+        else:
+            loss = one_block_loss(*parts)
     run.matrices.zero_grad()
     run.others.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
