@@ -1,9 +1,9 @@
 """Where a camera stands and what its rays pass over, as features per patch: the `session` camera input.
 
-A checkpoint that knows a place by heart is told the camera's pose in that place, whose ground repeats with a period
-in x and z. Each patch gets the Fourier features of points along its central ray (and of the camera itself, the point
-at distance 0), so that a linear map of them can say what stands at those points. Height is left out: a world made of
-camera keys never leaves the ground.
+A checkpoint that knows a place by heart is told the camera's pose in that place, whose ground repeats with
+a period in x and z. Each patch gets the Fourier features of points along its central ray (and of the camera
+itself, the point at distance 0), so that a linear map of them can say what stands at those points. Height
+is left out: a world made of camera keys never leaves the ground.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from torch import Tensor
 class SessionRays:
     """The parameters of the features, as the transformer's config.json states them under `session_rays`.
 
-    `period` and `distances` are in world units; `harmonics` is the largest length of a wave vector (in waves per
-    period) and `azimuths` the largest multiple of the azimuth.
+    `period` and `distances` are in world units; `harmonics` is the largest length of a wave vector (in
+    waves per period) and `azimuths` the largest multiple of the azimuth.
     """
 
     period: float = 2.5
@@ -63,8 +63,8 @@ class SessionRays:
 def session_features(poses: Tensor, intrinsics: Tensor, grid: tuple[int, int], config: SessionRays) -> Tensor:
     """Features [1, C, F, rows, columns] of `poses` [F, 4, 4], camera-to-world in the place's coordinates.
 
-    `intrinsics` [F, 4] holds fx, fy, cx, cy in units of patches, `grid` the patch rows and columns. The axes are x
-    right, y down, z forward; all features lie in -1..1.
+    `intrinsics` [F, 4] holds fx, fy, cx, cy in units of patches, `grid` the patch rows and columns. The
+    axes are x right, y down, z forward; all features lie in -1..1.
     """
     rows, columns = grid
     poses, intrinsics = poses.to(torch.float64), intrinsics.to(torch.float64)

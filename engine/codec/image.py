@@ -14,8 +14,8 @@ from engine.codec.codec import Codec, History
 class ImageState:
     """Where a session's image latent stands; never changed in place.
 
-    `picture` [3, H, W] in -1..1 waits for the first block. `blanks` counts the blank latent frames so far, and
-    `constant` is every further block's latent once the encoder has forgotten the picture.
+    `picture` [3, H, W] in -1..1 waits for the first block. `blanks` counts the blank latent frames so far,
+    and `constant` is every further block's latent once the encoder has forgotten the picture.
     """
 
     height: int

@@ -18,7 +18,8 @@ CONFIG, WEIGHTS = "config.json", "diffusion_pytorch_model.safetensors"
 
 
 class StreamingTinyCodec:
-    """Every latent frame is a step of its own, so that neither bytes nor speed depend on how a video is cut."""
+    """Every latent frame is a step of its own, so that neither bytes nor speed depend on how a video is
+    cut."""
 
     def __init__(self, codec: TinyCodec) -> None:
         self.network = codec.eval().requires_grad_(False)
@@ -67,8 +68,8 @@ class StreamingTinyCodec:
 def load_tiny_codec(folder: Path) -> StreamingTinyCodec:
     """Read a checkpoint's `vae` folder; weights compute in fp32 whatever they are stored in.
 
-    Raises `ValueError` where the config has other fields than `TinyCodecConfig`, or its latent statistics don't
-    have one value per channel; `RuntimeError` of torch lists missing and unknown weights.
+    Raises `ValueError` where the config has other fields than `TinyCodecConfig`, or its latent statistics
+    don't have one value per channel; `RuntimeError` of torch lists missing and unknown weights.
     """
     data = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     config = _config(data, folder / CONFIG)

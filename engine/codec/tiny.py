@@ -1,9 +1,9 @@
 """A small causal video codec: 8x smaller in space, 4x in time, 16 channels.
 
-A linear map of 8x8x4 pixel patches (it starts as their principal components) plus a convolutional residual on both
-sides. Time is causal: latent frame 0 is the first picture, shown four times; each later one holds four frames and
-sees, through its `Memory` layers, the features of the latent frame before it. There is no 3D convolution: at
-batch 1 on a CPU it runs at a tenth of the speed of these.
+A linear map of 8x8x4 pixel patches (it starts as their principal components) plus a convolutional residual
+on both sides. Time is causal: latent frame 0 is the first picture, shown four times; each later one holds
+four frames and sees, through its `Memory` layers, the features of the latent frame before it. There is no
+3D convolution: at batch 1 on a CPU it runs at a tenth of the speed of these.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ LENGTH = 8  # tokens per prompt
 class WordTable:
     """Looks up the prompt's known words in order; the rest of its `LENGTH` tokens are zeros.
 
-    Unknown words are passed over, case and punctuation too, and so are known words beyond the eighth: a prompt
-    that names nothing the model knows is all zeros.
+    Unknown words are passed over, case and punctuation too, and so are known words beyond the eighth: a
+    prompt that names nothing the model knows is all zeros.
     """
 
     def __init__(self, words: tuple[str, ...], table: Tensor) -> None:

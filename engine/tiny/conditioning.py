@@ -34,8 +34,9 @@ def batched_poses(stances: Tensor) -> Tensor:
 def embed_cameras(model: WorldTransformer, before: Tensor, after: Tensor, rays: SessionRays) -> Tensor:
     """Camera embedding [B, F * TOKENS, D] of the poses [B, F, 4, 4] before and after each latent frame.
 
-    The same as `model.embed_camera` of the ray embedding and the session features, but the ray embedding is linear
-    in a delta's rotation and translation, so twelve basis images are embedded instead of every frame.
+    The same as `model.embed_camera` of the ray embedding and the session features, but the ray embedding
+    is linear in a delta's rotation and translation, so twelve basis images are embedded instead of every
+    frame.
     """
     batch, frames = after.shape[:2]
     delta = torch.linalg.inv(before.double()) @ after.double()
@@ -56,7 +57,8 @@ def embed_cameras(model: WorldTransformer, before: Tensor, after: Tensor, rays: 
 
 
 def ray_basis(patch: tuple[int, int, int]) -> Tensor:
-    """Patched ray images of the twelve unit coefficients (translation xyz, rotation row by row): [12, TOKENS, 1536]."""
+    """Patched ray images of the twelve unit coefficients (translation xyz, rotation row by row): [12,
+    TOKENS, 1536]."""
     u = (torch.arange(WIDTH) + 0.5 - WIDTH / 2) / FOCAL
     v = (torch.arange(HEIGHT) + 0.5 - HEIGHT / 2) / FOCAL
     direction = F.normalize(

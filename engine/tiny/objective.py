@@ -54,7 +54,8 @@ def inputs(model: WorldTransformer, camera: Tensor, condition: Tensor, positions
 
 
 def conditions(image: Tensor, constant: Tensor, first: Tensor, frames: int) -> Tensor:
-    """Mask and image latent [B, 4 + C, frames, h, w]: `image` [B, 3, C, h, w] where `first` [B], else `constant`."""
+    """Mask and image latent [B, 4 + C, frames, h, w]: `image` [B, 3, C, h, w] where `first` [B], else
+    `constant`."""
     batch, _, channels, height, width = image.shape
     latent = constant.expand(batch, frames, channels, height, width).clone()
     latent[:, :FRAMES] = torch.where(first[:, None, None, None, None], image, latent[:, :FRAMES])
@@ -119,7 +120,8 @@ class TeacherCache:
 
 
 def view_mask(seen: Tensor) -> Mask:
-    """Which parts of `TeacherCache`'s view are visible; `seen` [B, BLOCKS] says whether a noisy block has context.
+    """Which parts of `TeacherCache`'s view are visible; `seen` [B, BLOCKS] says whether a noisy block has
+    context.
 
     The first block has no past, and the second's sink and block before are one and the same.
     """
@@ -145,8 +147,8 @@ def whole_walk_loss(
     generator: torch.Generator,
     own_context: bool,
 ) -> Tensor:
-    """All blocks of some walks, each with the committed blocks before it: true or the model's own, with some noise,
-    or another walk's."""
+    """All blocks of some walks, each with the committed blocks before it: true or the model's own, with
+    some noise, or another walk's."""
     batch = len(pick)
     clean = to_blocks(walks.latents[pick].float())
     poses = batched_poses(walks.stances[pick])
@@ -182,7 +184,8 @@ def to_blocks(latents: Tensor) -> Tensor:
 
 
 def spoiled_context(clean: Tensor, generator: torch.Generator) -> Tensor:
-    """Context for blocks [B * BLOCKS, C, FRAMES, h, w]: a fifth of the walks get another's, all get some noise."""
+    """Context for blocks [B * BLOCKS, C, FRAMES, h, w]: a fifth of the walks get another's, all get some
+    noise."""
     walks = clean.unflatten(0, (-1, BLOCKS))
     wrong = torch.rand(len(walks), 1, 1, 1, 1, 1, generator=generator) < 0.2
     told = torch.where(wrong, walks.roll(1, dims=0), walks)

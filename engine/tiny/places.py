@@ -1,11 +1,12 @@
 """The three places that the tiny world knows by heart.
 
-A place is a torus: it repeats every `PERIOD` metres in both ground axes, so that a visitor may walk straight on for
-ever. Every landmark is seen once, as its nearest copy, and melts into the haze before another copy becomes the
-nearest. What lies beyond (sky, sun, mountains, towers) stands at fixed azimuths at infinity and gives the heading.
+A place is a torus: it repeats every `PERIOD` metres in both ground axes, so that a visitor may walk straight
+on for ever. Every landmark is seen once, as its nearest copy, and melts into the haze before another copy
+becomes the nearest. What lies beyond (sky, sun, mountains, towers) stands at fixed azimuths at infinity and
+gives the heading.
 
-Coordinates are those of the camera: x right, y down, z forward, in metres, the eye at y = 0 and the ground at
-y = `EYE`. An azimuth is the angle from +z towards +x in radians. Colours are linear RGB in 0..1.
+Coordinates are those of the camera: x right, y down, z forward, in metres, the eye at y = 0 and the ground
+at y = `EYE`. An azimuth is the angle from +z towards +x in radians. Colours are linear RGB in 0..1.
 """
 
 from __future__ import annotations

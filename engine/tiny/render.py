@@ -1,8 +1,9 @@
 """Draws the places: deterministic, vectorised over frames, antialiased by distance.
 
-Every surface is a function of a pixel's horizontal direction, its slope, and the camera's place on the torus. The
-same source runs eagerly (the truth in tests, figures and scenes) and compiled (`compiled_renderer`, some ten times
-faster, for data sets; it may differ from the eager one in the last bit of a few pixels).
+Every surface is a function of a pixel's horizontal direction, its slope, and the camera's place on the
+torus. The same source runs eagerly (the truth in tests, figures and scenes) and compiled
+(`compiled_renderer`, some ten times faster, for data sets; it may differ from the eager one in the last
+bit of a few pixels).
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ Rgb = tuple[Tensor, Tensor, Tensor]  # each [F, H, W]
 
 
 def pixel_directions(rotation: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Per pixel [F, H, W]: the horizontal unit direction (x, z), the slope upwards, metres of ray per level metre."""
+    """Per pixel [F, H, W]: the horizontal unit direction (x, z), the slope upwards, metres of ray per
+    level metre."""
     u = (torch.arange(WIDTH) + 0.5 - WIDTH / 2) / FOCAL
     v = (torch.arange(HEIGHT) + 0.5 - HEIGHT / 2) / FOCAL
     x, y, z = (
@@ -193,7 +195,8 @@ def draw_part(
     pixels: tuple[Tensor, Tensor, Tensor, Tensor],
     backdrop: Tensor,
 ) -> Rgb:
-    """One solid per frame over `colour`: `part` [F, 15], `centre` [F, 2] and `distance` [F] from the camera."""
+    """One solid per frame over `colour`: `part` [F, 15], `centre` [F, 2] and `distance` [F] from the
+    camera."""
     hx, hz, slope, reach = pixels
     radius, base, top, taper, roundness = (part[:, i, None, None] for i in range(2, 7))
     ex, ez = centre[:, 0, None, None], centre[:, 1, None, None]

@@ -1,4 +1,5 @@
-"""The model left to itself on a batch of walks: what training watches (serving has its own, general classes)."""
+"""The model left to itself on a batch of walks: what training watches (serving has its own, general
+classes)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from engine.transformer.model import WorldTransformer
 
 
 class ViewCache:
-    """One layer's K/V of the sink block and of the last block; `keep` says whether this forward is a commit."""
+    """One layer's K/V of the sink block and of the last block; `keep` says whether this forward is a
+    commit."""
 
     def __init__(self) -> None:
         self.sink: tuple[Tensor, Tensor] | None = None

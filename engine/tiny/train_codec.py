@@ -131,8 +131,9 @@ def start_from_components(codec: TinyCodec, video: Tensor) -> None:
 def finish(codec: TinyCodec, video: Tensor, path: Path) -> None:
     """Measure what normalises the latents and save weights and config.
 
-    A normalised channel has the standard deviation with which it moves the pixels (relative to the mean over the
-    channels, square root), so that an error in a normalised latent costs about the same wherever it is.
+    A normalised channel has the standard deviation with which it moves the pixels (relative to the mean
+    over the channels, square root), so that an error in a normalised latent costs about the same wherever
+    it is.
     """
     latents = torch.cat([codec.encode_video(v) for v in video.split(8)]).flatten(0, 1)
     mean, deviation = latents.mean(dim=(0, 2, 3)), latents.std(dim=(0, 2, 3))

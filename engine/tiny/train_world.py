@@ -1,8 +1,8 @@
 """Trains the tiny world model: `worldline train world`.
 
-One process makes shards of walks (rendered, encoded) while another trains on what is there. Both go on where they
-stopped. Two steps in three see single blocks without context, so that the camera's place in the world has to carry
-the picture; the third sees whole walks with their context true, noisy or wrong.
+One process makes shards of walks (rendered, encoded) while another trains on what is there. Both go on
+where they stopped. Two steps in three see single blocks without context, so that the camera's place in the
+world has to carry the picture; the third sees whole walks with their context true, noisy or wrong.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ TEXT_DIM = 64
 
 @dataclass(frozen=True, slots=True)
 class WorldOptions:
-    """How long and on what the world model trains; `run` is the folder of data, resumable state and result."""
+    """How long and on what the world model trains; `run` is the folder of data, resumable state and
+    result."""
 
     codec: Path = Path("runs/codec/codec.pt")
     run: Path = Path("runs/world")

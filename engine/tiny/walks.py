@@ -1,7 +1,7 @@
 """Random walks in the model's own action units, as keys per latent frame and as camera poses.
 
-The integration is that of the camera keys: 6 degrees of yaw, 4 of pitch and 0.05 units per latent frame, the yaw
-and pitch first, then the step along the new heading. Nothing stops a walk: a place has no walls.
+The integration is that of the camera keys: 6 degrees of yaw, 4 of pitch and 0.05 units per latent frame,
+the yaw and pitch first, then the step along the new heading. Nothing stops a walk: a place has no walls.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Stance:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """`keys` [N, 4] (forward, right, turn right, look up; each -1, 0 or 1); `stances` [N + 1, 4] as in `Stance`."""
+    """`keys` [N, 4] (forward, right, turn right, look up; each -1, 0 or 1); `stances` [N + 1, 4] as in
+    `Stance`."""
 
     keys: np.ndarray
     stances: np.ndarray
@@ -55,8 +56,8 @@ def integrate(start: Stance, keys: np.ndarray) -> Walk:
 def pixel_stances(walk: Walk) -> np.ndarray:
     """The stances of all pixel frames of a session that starts with this walk: [1 + 4 (N - 1), 4].
 
-    Latent frame 0 is the start's single picture, though the first keys are spent on it: so latent frame 1 leads
-    from the start to the stance after the second keys, and every later one from stance to stance.
+    Latent frame 0 is the start's single picture, though the first keys are spent on it: so latent frame 1
+    leads from the start to the stance after the second keys, and every later one from stance to stance.
     """
     frames = [walk.stances[:1]]
     before = walk.stances[0]
@@ -68,7 +69,8 @@ def pixel_stances(walk: Walk) -> np.ndarray:
 
 
 def poses_of(stances: np.ndarray) -> Tensor:
-    """Camera-to-world matrices [F, 4, 4] in float64; R = Ry(azimuth) Rx(pitch), axes x right, y down, z forward."""
+    """Camera-to-world matrices [F, 4, 4] in float64; R = Ry(azimuth) Rx(pitch), axes x right, y down, z
+    forward."""
     s = torch.from_numpy(np.ascontiguousarray(stances))
     sin_a, cos_a, sin_p, cos_p = s[:, 2].sin(), s[:, 2].cos(), s[:, 3].sin(), s[:, 3].cos()
     pose = torch.zeros(len(s), 4, 4, dtype=torch.float64)

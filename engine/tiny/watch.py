@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -33,7 +34,8 @@ class Watch:
             self.image = (self.codec.encode_video(blank) - self.mean) / self.std
 
     def report(self, model: WorldTransformer, constant: Tensor, rays: SessionRays, table: WordTable) -> str:
-        """One line: PSNR per block when left alone, with one step, without context; and of the mean picture."""
+        """One line: PSNR per block when left alone, with one step, without context; and of the mean
+        picture."""
         text = torch.cat([table.encode(PLACES[one.place].prompt) for one in self.clips])
         parts = (model, self.stances, self.image, text, constant, rays)
         rows = {
@@ -60,7 +62,7 @@ class Watch:
 def per_block(frames: Tensor, truth: Tensor) -> str:
     """Mean PSNR of each block of pictures: 9 frames, then 12 each."""
     edges = [0, *range(1 + 4 * (FRAMES - 1), truth.shape[1] + 1, 4 * FRAMES)]
-    spans = zip(edges, edges[1:], strict=False)
+    spans = list(pairwise(edges))
     return " ".join(
         f"{sum(psnr(a[i:j], b[i:j]) for a, b in zip(frames, truth, strict=True)) / len(truth):.1f}"
         for i, j in spans
