@@ -1,0 +1,413 @@
+"""What a world is promised, whatever its neighbours, its client or its model do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scripted_host import Record, ScriptedHost, request, tick
+
+from engine.api import (
+    CapacityReached,
+    ChunkCancelled,
+    ChunkCommitted,
+    ChunkFailed,
+    ChunkReady,
+    CloseFailed,
+    EncodedChunk,
+    EngineError,
+    EngineLost,
+    OpenWorld,
+    UnknownWorld,
+    WorldRefused,
+)
+from engine.media.chunk import encode_chunk
+from engine.worker.local import LocalEngine
+
+
+@asynccontextmanager
+async def engine(
+    record: Record | None = None, *worlds: str, timeout_s: float = 30.0
+) -> AsyncIterator[LocalEngine]:
+    local = LocalEngine(ScriptedHost(record), control_timeout_s=timeout_s)
+    await local.start()
+    try:
+        for world in worlds:
+            await local.open_world(request(world))
+        yield local
+    finally:
+        await local.stop()
+
+
+async def play(local: LocalEngine, world: str, index: int, slack_s: float | None = None) -> EncodedChunk:
+    """Run one chunk to its end."""
+    answers = [answer async for answer in local.run_chunk(tick(world, index), slack_s)]
+    ready, committed = answers
+    assert isinstance(ready, ChunkReady) and isinstance(committed, ChunkCommitted)
+    assert ready.tick == committed.tick == tick(world, index)
+    return ready.media
+
+
+async def walk(local: LocalEngine, world: str, chunks: int) -> list[EncodedChunk]:
+    return [await play(local, world, index) for index in range(chunks)]
+
+
+async def reached(stage: threading.Event) -> None:
+    assert await asyncio.to_thread(stage.wait, 30)
+
+
+def names(record: Record, world: str) -> list[str]:
+    return [name for name, where, _ in record.events if where == world]
+
+
+async def test_a_chunk_is_probed_decoded_handed_on_and_then_committed() -> None:
+    record = Record()
+    async with engine(record, "w") as local:
+        media = await play(local, "w", 0)
+    assert names(record, "w") == ["open", "begin"] + ["probe"] * 4 + ["decode", "commit", "close"]
+    assert len(media.frames) == 9 and media.first_frame == 0
+
+
+async def test_pixels_leave_before_the_commit_runs() -> None:
+    record = Record()
+    _, go = record.hold("commit", "w")
+    async with engine(record, "w") as local:
+        answers = local.run_chunk(tick("w", 0))
+        assert isinstance(await anext(answers), ChunkReady)
+        go.set()  # only now can the commit have ended
+        assert isinstance(await anext(answers), ChunkCommitted)
+
+
+async def test_later_chunks_continue_media_time() -> None:
+    async with engine(None, "w") as local:
+        media = await walk(local, "w", 4)
+    assert [(chunk.first_frame, len(chunk.frames)) for chunk in media] == [
+        (0, 9),
+        (9, 12),
+        (21, 12),
+        (33, 12),
+    ]
+
+
+async def test_a_cancel_between_two_forwards_stops_there_and_rolls_back() -> None:
+    record = Record()
+    async with engine(record, "w") as local:
+        stage, go = record.hold("probe", "w")
+        running = asyncio.ensure_future(play(local, "w", 0))
+        await reached(stage)
+        await local.cancel_chunk("w")
+        go.set()
+        with pytest.raises(ChunkCancelled):
+            await running
+        assert names(record, "w") == ["open", "begin", "probe", "rollback"]
+
+
+async def test_a_cancelled_chunk_leaves_no_trace() -> None:
+    async with engine(None, "w") as local:
+        undisturbed = await walk(local, "w", 3)
+    record = Record()
+    async with engine(record, "w") as local:
+        chunks = [await play(local, "w", 0)]
+        stage, go = record.hold("decode", "w")
+        running = asyncio.ensure_future(play(local, "w", 1))
+        await reached(stage)
+        await local.cancel_chunk("w")
+        go.set()
+        with pytest.raises(ChunkCancelled):
+            await running
+        chunks += [await play(local, "w", 1), await play(local, "w", 2)]
+    assert chunks == undisturbed
+
+
+async def test_a_chunk_that_waits_is_cancelled_at_once() -> None:
+    record = Record()
+    async with engine(record, "a", "b") as local:
+        stage, go = record.hold("probe", "a")
+        first = asyncio.ensure_future(play(local, "a", 0))
+        await reached(stage)
+        waiting = local.run_chunk(tick("b", 0))
+        second = asyncio.ensure_future(anext(waiting))
+        await asyncio.sleep(0)
+        await local.cancel_chunk("b")
+        with pytest.raises(ChunkCancelled):
+            await second
+        go.set()
+        await first
+        assert names(record, "b") == ["open"]
+
+
+async def test_a_cancel_after_the_pixels_left_does_nothing() -> None:
+    record = Record()
+    stage, go = record.hold("commit", "w")
+    async with engine(record, "w") as local:
+        answers = local.run_chunk(tick("w", 0))
+        await anext(answers)
+        await reached(stage)
+        await local.cancel_chunk("w")
+        go.set()
+        assert isinstance(await anext(answers), ChunkCommitted)
+
+
+async def test_a_cancel_while_the_frames_are_encoded_keeps_them_back() -> None:
+    encoding, go = threading.Event(), threading.Event()
+
+    def slow(frames: NDArray[np.uint8], kind: object, fps: int, first_frame: int) -> EncodedChunk:
+        encoding.set()
+        assert go.wait(30)
+        return encode_chunk(frames, "h264", fps, first_frame)
+
+    record = Record()
+    local = LocalEngine(ScriptedHost(record), slow)
+    await local.start()
+    await local.open_world(request("w"))
+    running = asyncio.ensure_future(play(local, "w", 0))
+    await reached(encoding)
+    await local.cancel_chunk("w")
+    go.set()
+    with pytest.raises(ChunkCancelled):
+        await running
+    assert names(record, "w")[-1] == "rollback"
+    await play(local, "w", 0)
+    await local.stop()
+
+
+async def test_one_world_computes_while_the_frames_of_another_are_encoded() -> None:
+    encoding, go = threading.Event(), threading.Event()
+
+    def slow(frames: NDArray[np.uint8], kind: object, fps: int, first_frame: int) -> EncodedChunk:
+        if not encoding.is_set():
+            encoding.set()
+            assert go.wait(30)
+        return encode_chunk(frames, "h264", fps, first_frame)
+
+    record = Record()
+    local = LocalEngine(ScriptedHost(record), slow)
+    await local.start()
+    for world in ("a", "b"):
+        await local.open_world(request(world))
+    stage, decode = record.hold("decode", "b")
+    decode.set()
+    first = asyncio.ensure_future(play(local, "a", 0))
+    await reached(encoding)
+    second = asyncio.ensure_future(play(local, "b", 0))
+    await reached(stage)  # b was computed although a has not been committed
+    assert "commit" not in names(record, "a")
+    go.set()
+    await asyncio.gather(first, second)
+    await local.stop()
+
+
+async def test_leaving_early_cancels_the_chunk() -> None:
+    record = Record()
+    async with engine(record, "w") as local:
+        stage, go = record.hold("probe", "w")
+
+        async def begin() -> None:
+            async with aclosing(local.run_chunk(tick("w", 0))) as answers:  # type: ignore[type-var]
+                await anext(answers)
+
+        running = asyncio.ensure_future(begin())
+        await reached(stage)
+        running.cancel()
+        await asyncio.wait([running])
+        go.set()
+        await play(local, "w", 0)
+        assert names(record, "w").count("rollback") == 1
+
+
+@pytest.mark.parametrize("stage", ["begin", "probe", "decode", "commit"])
+async def test_a_raise_in_any_stage_rolls_back_and_the_worker_lives_on(stage: str) -> None:
+    async with engine(None, "w") as local:
+        undisturbed = await walk(local, "w", 3)
+    record = Record()
+    async with engine(record, "w", "other") as local:
+        first = await play(local, "w", 0)
+        record.fail(stage, "w", ValueError("a bad number"))
+        with pytest.raises(ChunkFailed, match="chunk 1 failed: ValueError: a bad number"):
+            await play(local, "w", 1)
+        assert names(record, "w")[-1] == "rollback"
+        await play(local, "other", 0)
+        assert [first, await play(local, "w", 1), await play(local, "w", 2)] == undisturbed
+
+
+async def test_a_codec_that_raises_rolls_the_chunk_back() -> None:
+    broken = [True, False]
+
+    def encode(frames: NDArray[np.uint8], kind: object, fps: int, first_frame: int) -> EncodedChunk:
+        if broken.pop(0):
+            raise MemoryError
+        return encode_chunk(frames, "h264", fps, first_frame)
+
+    record = Record()
+    local = LocalEngine(ScriptedHost(record), encode)
+    await local.start()
+    await local.open_world(request("w"))
+    with pytest.raises(ChunkFailed, match="encode of chunk 0 failed: MemoryError"):
+        await play(local, "w", 0)
+    assert names(record, "w")[-1] == "rollback"
+    await play(local, "w", 0)
+    await local.stop()
+
+
+async def test_a_rollback_that_raises_is_told_too() -> None:
+    record = Record()
+    record.fail("probe", "w", ValueError("first"))
+    record.fail("rollback", "w", ValueError("second"))
+    async with engine(record, "w") as local:
+        with pytest.raises(ChunkFailed, match="first; the rollback failed too: ValueError: second"):
+            await play(local, "w", 0)
+        await local.reset_world("w")
+        await play(local, "w", 0)
+
+
+async def test_a_chunk_out_of_order_is_refused() -> None:
+    async with engine(None, "w") as local:
+        with pytest.raises(ChunkFailed, match="chunk 1 was asked for; the next one is 0"):
+            await play(local, "w", 1)
+        await play(local, "w", 0)
+
+
+async def test_interleaved_worlds_give_the_same_bytes_as_worlds_alone() -> None:
+    alone = {}
+    for seed, world in enumerate(("a", "b", "c")):
+        async with engine() as local:
+            await local.open_world(request(world, seed))
+            alone[world] = await walk(local, world, 5)
+    async with engine() as local:
+        for seed, world in enumerate(alone):
+            await local.open_world(request(world, seed))
+        together = await asyncio.gather(*(walk(local, world, 5) for world in alone))
+    assert together == list(alone.values())
+
+
+async def test_worlds_that_wait_are_served_by_slack() -> None:
+    record = Record()
+    async with engine(record, "first", "relaxed", "urgent") as local:
+        stage, go = record.hold("probe", "first")
+        running = [asyncio.ensure_future(play(local, "first", 0))]
+        await reached(stage)
+        running += [
+            asyncio.ensure_future(play(local, "relaxed", 0, 2.0)),
+            asyncio.ensure_future(play(local, "urgent", 0, 0.1)),
+        ]
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(*running)
+    begun = [world for name, world, _ in record.events if name == "begin"]
+    assert begun == ["first", "urgent", "relaxed"]
+
+
+async def test_a_reset_waits_for_the_chunk_in_flight_and_begins_anew() -> None:
+    record = Record()
+    async with engine(record, "w") as local:
+        undisturbed = await walk(local, "w", 2)
+        stage, go = record.hold("decode", "w")
+        running = asyncio.ensure_future(play(local, "w", 2))
+        await reached(stage)
+        resetting = asyncio.ensure_future(local.reset_world("w"))
+        await asyncio.sleep(0)
+        go.set()
+        await running
+        await resetting
+        assert names(record, "w")[-2:] == ["commit", "reset"]
+        assert await walk(local, "w", 2) == undisturbed
+
+
+async def test_a_close_cancels_the_chunk_in_flight_and_then_releases() -> None:
+    record = Record()
+    async with engine(record, "w") as local:
+        stage, go = record.hold("probe", "w")
+        running = asyncio.ensure_future(play(local, "w", 0))
+        await reached(stage)
+        closing = asyncio.ensure_future(local.close_world("w"))
+        await asyncio.sleep(0)
+        go.set()
+        with pytest.raises(ChunkCancelled):
+            await running
+        await closing
+        assert names(record, "w")[-2:] == ["rollback", "close"]
+        with pytest.raises(UnknownWorld):
+            await play(local, "w", 0)
+        await local.close_world("w")
+
+
+async def test_a_close_that_raises_can_be_retried() -> None:
+    record = Record()
+    record.fail("close", "w", RuntimeError("device busy"))
+    async with engine(record, "w") as local:
+        with pytest.raises(CloseFailed, match="world w was not released: RuntimeError: device busy"):
+            await local.close_world("w")
+        assert local.status().worlds == 1
+        await local.close_world("w")
+        assert local.status().worlds == 0
+        assert local.status().pages_in_use == 0
+
+
+async def test_an_overdue_close_says_what_is_pending() -> None:
+    record = Record()
+    stage, go = record.hold("probe", "w")
+    async with engine(record, "w", timeout_s=0.01) as local:
+        running = asyncio.ensure_future(play(local, "w", 0))
+        await reached(stage)
+        with pytest.raises(CloseFailed, match=r"close of world w took more than 0\.01 s; pending: chunk 0"):
+            await local.close_world("w")
+        with pytest.raises(EngineError, match=r"reset of world w took more than 0\.01 s"):
+            await local.reset_world("w")
+        go.set()
+        with pytest.raises(ChunkCancelled):
+            await running
+
+
+async def test_a_refused_open_says_why_and_takes_no_room() -> None:
+    async with engine() as local:
+        with pytest.raises(WorldRefused, match="allowed is plain") as refusal:
+            await local.open_world(OpenWorld("w", "p", 32, 16, 16, 0, scene="moon"))
+        assert refusal.value.field == "scene"
+        assert local.status().worlds == 0
+
+
+async def test_an_open_that_breaks_harms_no_one() -> None:
+    record = Record()
+    record.fail("open", "w", RuntimeError("no memory"))
+    async with engine(record) as local:
+        with pytest.raises(EngineError, match="world w could not be opened: RuntimeError: no memory"):
+            await local.open_world(request("w"))
+        await local.open_world(request("w"))
+        await play(local, "w", 0)
+
+
+async def test_a_full_house_refuses_until_someone_leaves() -> None:
+    async with engine(None, *"abcdefgh") as local:
+        with pytest.raises(CapacityReached):
+            await local.open_world(request("i"))
+        await local.close_world("a")
+        await local.open_world(request("i"))
+
+
+async def test_an_unknown_world_is_named() -> None:
+    async with engine() as local:
+        with pytest.raises(UnknownWorld, match="no world x"):
+            await play(local, "x", 0)
+        with pytest.raises(UnknownWorld, match="no world x"):
+            await local.reset_world("x")
+
+
+async def test_a_stopped_engine_takes_no_work_and_stops_twice() -> None:
+    async with engine(None, "w") as local:
+        await local.stop()
+        with pytest.raises(EngineLost, match="stopped"):
+            await play(local, "w", 0)
+
+
+async def test_stage_times_are_measured() -> None:
+    async with engine(None, "w") as local:
+        async for answer in local.run_chunk(tick("w", 0)):
+            if isinstance(answer, ChunkReady):
+                assert answer.times.encode_ms > 0 and answer.times.queue_ms >= 0
+            else:
+                assert answer.commit_ms > 0
