@@ -42,8 +42,8 @@ IDLE: State = {"mode": "hold", "held": (), "pulse": (), "timeline": ()}
 class CameraReducer:
     """Implements `engine.api.Reducer` for the track `camera`."""
 
-    track = TRACK
-    schemas = SCHEMAS
+    track: str = TRACK
+    schemas: tuple[str, ...] = SCHEMAS
 
     def __init__(self, frames_per_block: int = 3, latent_frame_ms: float = 250.0) -> None:
         """`latent_frame_ms`: how long a latent frame plays, 4 pixel frames at 16 fps."""
