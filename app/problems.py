@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 
 from app.errors import INTERNAL, MAPPED, Fault, fault_of, field_of, message_of
@@ -66,7 +67,8 @@ async def _mapped(_: Request, error: Exception) -> JSONResponse:
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     detail = error.errors()[0]
-    refusal = refusal_of({**detail, "loc": detail["loc"][1:]})  # the first part says body, path or query
+    place = detail["loc"][1:]  # the first part says body, path or query
+    refusal = refusal_of(cast(ErrorDetails, {**detail, "loc": place}))
     return problem(fault_of(refusal), message_of(refusal), field_of(refusal))
 
 

@@ -10,6 +10,7 @@ class Refusal(Exception):
     +- NotJson            a message is not JSON text
     +- BinaryFrame        the client sent a binary frame
     +- MessageTooLarge    a message is longer than its limit
+    +- WrongMediaType     a body is not declared as JSON
     +- InvalidField       a field is missing, unknown, or not what is allowed: names it
     +- UnknownModel       the request names a model that is not served here
     +- StartTimeout       no `session.start` in time
@@ -37,6 +38,10 @@ class BinaryFrame(Refusal):
 
 class MessageTooLarge(Refusal):
     """A message is longer than its limit."""
+
+
+class WrongMediaType(Refusal):
+    """A body is not declared as JSON."""
 
 
 class InvalidField(Refusal):

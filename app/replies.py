@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.codec import codec_name
-from app.errors import Fault
+from app.errors import fault_of, field_of, message_of
 from app.packaging.packager import Package
 from engine.api import ModelCard
 from sessions.outputs import (
@@ -100,8 +100,7 @@ def told(request_id: str, output: Told) -> Reply:
             return {"type": "session.interaction.queued", "request_id": request_id, "event_id": event_id}
         case InteractionRejected(event_id, code, message, field, retryable):
             place = field.replace(CONTROL_FIELD, CAMERA_FIELD, 1) if field else field
-            reply = rejection(event_id, code, message, place)
-            return {**reply, "request_id": request_id, "retryable": retryable}
+            return rejection(event_id, code, message, place, retryable=retryable)
         case ResetDone(epoch, discarded):
             return {"type": "session.reset", "epoch": epoch, "discarded_event_ids": discarded}
         case Warned(code, message):
@@ -114,7 +113,9 @@ def told(request_id: str, output: Told) -> Reply:
             return error(code, message, retryable=retryable, request_id=request_id)
 
 
-def rejection(event_id: str | None, code: str, message: str, field: str | None) -> Reply:
+def rejection(
+    event_id: str | None, code: str, message: str, field: str | None, *, retryable: bool = False
+) -> Reply:
     """A bad interaction; the stream goes on."""
     return {
         "type": "session.interaction.rejected",
@@ -122,6 +123,7 @@ def rejection(event_id: str | None, code: str, message: str, field: str | None) 
         "code": code,
         "message": message,
         "field": field,
+        "retryable": retryable,
     }
 
 
@@ -140,6 +142,7 @@ def error(
     return reply | {key: value for key, value in named.items() if value is not None}
 
 
-def fault(row: Fault, message: str, *, request_id: str | None, field: str | None) -> Reply:
-    """The fatal message for a row of the error table."""
-    return error(row.code, message, retryable=row.retryable, request_id=request_id, field=field)
+def refused(cause: BaseException) -> Reply:
+    """The fatal message for an exception."""
+    row = fault_of(cause)
+    return error(row.code, message_of(cause), retryable=row.retryable, field=field_of(cause))

@@ -19,10 +19,7 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    data: Path | None = Field(
-        None,
-        description="Directory of the journal; without one, sessions live in memory and end with the server.",
-    )
+    data: Path = Field(Path("data"), description="Directory of the journal.")
     engine: EngineKind = Field(
         "native", description="`native` runs the model; `pattern` draws a test picture."
     )

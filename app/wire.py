@@ -5,6 +5,7 @@ What depends on the served model (sizes, frame counts, scenes) is decided in `ap
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -232,6 +233,19 @@ def parse_message(text: str) -> ClientMessage:
     if not isinstance(kind, str) or kind not in MESSAGES:
         raise InvalidField("type", f"must be one of {', '.join(MESSAGES)}; got {shortened(kind)}")
     return validated(MESSAGES[kind], data)
+
+
+def claimed(text: str) -> tuple[str, str | None]:
+    """What a message that was refused says it is: its type, and its interaction's id where it has one."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return "", None
+    if not isinstance(data, dict):
+        return "", None
+    interaction = data.get("interaction")
+    name = interaction.get("event_id") if isinstance(interaction, dict) else None
+    return str(data.get("type"))[:64], name[:128] if isinstance(name, str) else None
 
 
 def validated(model: type[M], data: Json) -> M:

@@ -1,0 +1,147 @@
+"""What every route and socket of one application shares."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+from fastapi import FastAPI
+from starlette.requests import HTTPConnection
+
+from app.errors import message_of
+from app.intake import served_names, session_spec
+from app.metrics import Metrics
+from app.refusals import NotReady
+from app.settings import Settings
+from app.tokens import Keys, check_token, digest, new_token
+from app.wire import SessionRequest
+from engine.api import Engine, EngineError, EngineState, ModelCard, Reducer
+from sessions.errors import SessionClosed, SessionError, UnknownSession
+from sessions.journal import Journal
+from sessions.limits import Limits
+from sessions.manager import SessionManager
+from sessions.session import Session
+
+T = TypeVar("T")
+
+log = logging.getLogger("worldline")
+
+
+class Edge:
+    """The settings, the engine, the sessions and the metrics of one server.
+
+    `ready` is set once the model is loaded, or could not be: then `failure` says why.
+    """
+
+    def __init__(
+        self, settings: Settings, engine: Engine, journal: Journal, reducers: Mapping[str, Reducer]
+    ) -> None:
+        self.settings = settings
+        self.engine = engine
+        self.metrics = Metrics(engine)
+        self.keys = Keys(key.get_secret_value() for key in settings.api_keys)
+        self.ready = asyncio.Event()
+        self.draining = asyncio.Event()
+        self.failure = ""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.manager = SessionManager(
+            engine, journal, reducers, limits=_limits(settings), observer=self.metrics
+        )
+
+    async def start(self) -> None:
+        """Open the journal and load the model."""
+        try:
+            card = await self.manager.start()
+        except (SessionError, EngineError) as error:
+            self.failure = message_of(error)
+            log.error("the model could not be loaded: %s", self.failure)
+        else:
+            log.info("model %s is ready, room for %d sessions", card.name, card.capacity)
+        finally:
+            self.ready.set()
+
+    async def drain(self) -> None:
+        """Take no new sessions, end every stream, stop the engine; idempotent."""
+        self.draining.set()
+        await self.manager.stop("shutdown")
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run `work` beside its caller, who may end before it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    @property
+    def card(self) -> ModelCard:
+        """The loaded model. Raises `NotReady` with the reason."""
+        card = self.manager.card
+        if card is None:
+            raise NotReady(self.reason)
+        return card
+
+    @property
+    def model_name(self) -> str:
+        """The name that the model is listed under."""
+        return served_names(self.card, self.settings)[0]
+
+    @property
+    def reason(self) -> str:
+        """Why no work is taken now; empty when it is."""
+        status = self.engine.status()
+        if self.draining.is_set():
+            return "the server is shutting down"
+        if self.failure:
+            return f"the model could not be loaded: {self.failure}"
+        if status.state is not EngineState.READY or self.manager.card is None:
+            return status.reason or f"the engine is {EngineState.STARTING.value}"
+        return ""
+
+    async def create(self, request: SessionRequest, owner: str | None) -> tuple[Session, str]:
+        """A new session and its token. Raises what `session_spec` and `SessionManager.create` raise."""
+        token = new_token()
+        spec = session_spec(request, self.card, self.settings, owner=owner, token_digest=digest(token))
+        return await self.manager.create(spec), token
+
+    def owned(self, session_id: str, owner: str | None) -> Session:
+        """The session, if the key may see it. Raises `UnknownSession`, `SessionClosed`."""
+        session = self.manager.get(session_id)
+        if self.keys.required and session.info().spec.owner != owner:
+            raise UnknownSession(session_id)
+        return session
+
+    def may_close(self, session_id: str, owner: str | None) -> None:
+        """Raise `UnknownSession` where the key may not; a closed session may be closed again."""
+        with suppress(SessionClosed):
+            self.owned(session_id, owner)
+
+    def bound(self, session_id: str, token: str | None, owner: str | None) -> Session:
+        """The session that a socket plays, for whoever shows its token. Raises `Unauthorized` too."""
+        session = self.owned(session_id, owner)
+        check_token(token, session.info().spec.token_digest)
+        return session
+
+
+def edge_of(connection: HTTPConnection) -> Edge:
+    """The edge that serves this request or socket."""
+    return cast(Edge, cast(FastAPI, connection.app).state.edge)
+
+
+def bearer(connection: HTTPConnection) -> str | None:
+    """The key in `Authorization: Bearer KEY`, if there is one."""
+    scheme, _, key = connection.headers.get("authorization", "").partition(" ")
+    return key.strip() or None if scheme.lower() == "bearer" else None
+
+
+def _limits(settings: Settings) -> Limits:
+    default = Limits()
+    return Limits(
+        sessions=settings.max_sessions or default.sessions,
+        pending_events=settings.pending_events,
+        outbox_bytes=settings.outbox_max_bytes,
+        reset_s=settings.close_timeout_s,
+        close_s=settings.close_timeout_s,
+    )

@@ -1,0 +1,51 @@
+"""For those who watch the server: liveness, readiness, metrics."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from app.metrics import CONTENT_TYPE
+from app.rest import EdgeNow
+
+router = APIRouter(tags=["operations"])
+
+
+class Health(BaseModel):
+    """Alive."""
+
+    status: str = Field(examples=["healthy"])
+
+
+class Readiness(BaseModel):
+    """Whether new sessions can be made; else `reason` says why not."""
+
+    status: str = Field(examples=["ready", "not ready"])
+    reason: str = Field(examples=["", "the worker is loading the model"])
+
+
+@router.get("/health", summary="Liveness")
+async def health() -> Health:
+    """Answers while the server lives, whatever the model does."""
+    return Health(status="healthy")
+
+
+@router.get("/healthz", summary="Liveness")
+async def healthz() -> Health:
+    """The same, under the name that Kubernetes' users expect."""
+    return Health(status="healthy")
+
+
+@router.get("/readyz", summary="Readiness", response_model=Readiness, responses={503: {"model": Readiness}})
+async def readyz(edge: EdgeNow) -> JSONResponse:
+    """503 with the reason while the model loads or restarts or could not be loaded, and at the end."""
+    reason = edge.reason
+    answer = Readiness(status="not ready" if reason else "ready", reason=reason)
+    return JSONResponse(answer.model_dump(), 503 if reason else 200)
+
+
+@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+async def metrics(edge: EdgeNow) -> Response:
+    """Sessions by state, stage times, latencies, queue depth, pages in use, close reasons."""
+    return Response(edge.metrics.text(), media_type=CONTENT_TYPE)

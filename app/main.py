@@ -1,0 +1,59 @@
+"""The application, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
+
+from app import health, problems, rest, socket
+from app.client import SOCKET_PATH
+from app.edge import Edge
+from app.headers import SecurityHeaders
+from app.settings import Settings
+from engine.api import Engine, Reducer
+from sessions.journal import Journal
+
+STATIC = Path(__file__).resolve().parent.parent / "static"
+DESCRIPTION = """\
+Sessions of generated worlds that a client plays: it sends camera actions and prompts, and receives video.
+
+Play over `WS /v1/realtime/video`. The routes below manage sessions, and step through them chunk by chunk.
+Errors are `application/problem+json` with a `code`, whether it is `retryable`, and the `field` in question.
+"""
+
+
+def create_app(
+    settings: Settings, engine: Engine, journal: Journal, reducers: Mapping[str, Reducer]
+) -> FastAPI:
+    """The application over an engine that is not started yet: starting is part of its lifespan."""
+    app = FastAPI(title="Worldline", version="1", description=DESCRIPTION, lifespan=_lifespan)
+    app.state.edge = Edge(settings, engine, journal, reducers)
+    problems.install(app)
+    app.include_router(rest.router)
+    app.include_router(health.router)
+    app.add_api_websocket_route(SOCKET_PATH, socket.realtime_video)
+    app.add_api_route("/", _demo, include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=STATIC))
+    app.add_middleware(SecurityHeaders)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """The server answers at once; the model loads beside it."""
+    edge: Edge = app.state.edge
+    loading = edge.spawn(edge.start())
+    try:
+        yield
+    finally:
+        loading.cancel()
+        await edge.drain()
+
+
+async def _demo() -> FileResponse:
+    return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})

@@ -1,0 +1,242 @@
+"""`/v1/sessions` and `/v1/models`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from app.controls import event_of
+from app.edge import Edge, edge_of
+from app.intake import served_names
+from app.packaging.packager import Packager
+from app.problems import MEDIA_TYPE, Problem
+from app.replies import chunk_metadata, geometry
+from app.strict_route import StrictRoute
+from app.views import (
+    CancelAnswer,
+    Created,
+    EventAnswer,
+    Links,
+    ModelList,
+    ModelView,
+    ResetAnswer,
+    SessionPage,
+    SessionView,
+)
+from app.wire import EventRequest, ResetRequest, SessionRequest
+from sessions.events import Acceptance
+from sessions.session import Session
+from sessions.spec import Format
+from sessions.state import SessionState
+
+MEDIA_TYPES = {Format.M4S: "video/mp4", Format.ANNEXB: "video/h264", Format.JPEG: "application/octet-stream"}
+CHUNK_HEADER = "X-Worldline-Chunk"
+
+_bearer = HTTPBearer(auto_error=False, description="An API key, where the server requires one.")
+
+
+def problems(**by_status: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI's answers for errors, e.g. `s404="no such session"`."""
+    return {
+        int(status[1:]): {
+            "description": text,
+            "model": Problem,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status, text in by_status.items()
+    }
+
+
+def owner_of(
+    request: Request, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> str | None:
+    """The API key's id. Raises `Unauthorized`."""
+    return edge_of(request).keys.owner(None if shown is None else shown.credentials)
+
+
+def session_of(
+    request: Request,
+    session_id: Annotated[str, Path(max_length=64, examples=["my-walk"])],
+    owner: Annotated[str | None, Depends(owner_of)],
+) -> Session:
+    """The session in the path. Raises `UnknownSession`, `SessionClosed`."""
+    return edge_of(request).owned(session_id, owner)
+
+
+EdgeNow = Annotated[Edge, Depends(edge_of)]
+Owner = Annotated[str | None, Depends(owner_of)]
+TheSession = Annotated[Session, Depends(session_of)]
+MISSING = {"s401": "No valid API key.", "s404": "No such session.", "s410": "The session is closed."}
+
+router = APIRouter(prefix="/v1", route_class=StrictRoute)
+
+
+@router.get("/models", tags=["models"], summary="The served model", responses=problems(s503="Still loading."))
+async def list_models(edge: EdgeNow) -> ModelList:
+    """What the model is: its sizes, rate, chunk lengths, scenes and the controls that it takes."""
+    return ModelList(data=[ModelView.of(edge.card, served_names(edge.card, edge.settings))])
+
+
+@router.post(
+    "/sessions",
+    tags=["sessions"],
+    summary="Make a session",
+    status_code=201,
+    responses=problems(
+        s401="No valid API key.",
+        s409="The id is in use.",
+        s413="The body is too large.",
+        s422="A field is wrong: `field` names it.",
+        s503="No room, or still loading: try again after `Retry-After`.",
+    ),
+)
+async def create_session(edge: EdgeNow, owner: Owner, asked: SessionRequest, response: Response) -> Created:
+    """Open a world from a prompt and a first frame (a scene, or an image as a data URL).
+
+    Play it over the socket with `session.start {session_id, token}`; or, in stepped mode, by chunks here.
+    """
+    session, token = await edge.create(asked, owner)
+    info = session.info()
+    response.headers["Location"] = f"/v1/sessions/{session.session_id}"
+    return Created(
+        session_id=session.session_id,
+        token=token,
+        status=info.state.value,
+        config=geometry(info.spec, edge.card, edge.model_name),
+        links=Links.of(session.session_id),
+    )
+
+
+@router.get(
+    "/sessions", tags=["sessions"], summary="List sessions", responses=problems(s401="No valid API key.")
+)
+async def list_sessions(
+    edge: EdgeNow,
+    owner: Owner,
+    status: Annotated[SessionState | None, Query(description="Only those in this state.")] = None,
+    after: Annotated[str | None, Query(max_length=64, description="`next` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> SessionPage:
+    """In the order of their ids, a page at a time."""
+    seen = edge.manager.list(state=status, owner=owner, after=after, limit=limit + 1)
+    more = len(seen) > limit
+    page = [SessionView.of(info) for info in seen[:limit]]
+    return SessionPage(sessions=page, next=page[-1].session_id if more else None)
+
+
+@router.get("/sessions/{session_id}", tags=["sessions"], summary="One session", responses=problems(**MISSING))
+async def get_session(session: TheSession) -> SessionView:
+    """Where it stands now."""
+    return SessionView.of(session.info())
+
+
+@router.post(
+    "/sessions/{session_id}/events",
+    tags=["sessions"],
+    summary="Submit an event",
+    status_code=202,
+    responses={
+        200: {"model": EventAnswer, "description": "A duplicate: nothing changes."},
+        **problems(
+            **MISSING,
+            s409="The id is stale, or taken by another payload.",
+            s422="The event or its control is wrong: `field` names it.",
+            s429="Too many events are pending.",
+        ),
+    },
+)
+async def submit_event(
+    edge: EdgeNow, session: TheSession, asked: EventRequest, response: Response
+) -> EventAnswer:
+    """A prompt, controls, or both. It takes effect at the next chunk, and is durable once answered."""
+    acceptance = await session.submit(event_of(asked, edge.card, edge.settings))
+    if acceptance is Acceptance.DUPLICATE:
+        response.status_code = 200
+    return EventAnswer(event_id=asked.event_id, status=acceptance.value)
+
+
+@router.post(
+    "/sessions/{session_id}/chunks",
+    tags=["sessions"],
+    summary="Run one chunk",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The chunk's media in the session's format (`m4s` with its init segment).",
+            "content": {
+                media_type: {"schema": {"type": "string", "format": "binary"}}
+                for media_type in MEDIA_TYPES.values()
+            },
+            "headers": {
+                CHUNK_HEADER: {
+                    "description": "JSON: the fields of `video.chunk_metadata`.",
+                    "schema": {"type": "string"},
+                }
+            },
+        },
+        **problems(
+            **MISSING,
+            s409="Not a stepped session, or it is busy, failed, at its end, or the chunk was cancelled.",
+            s503="The engine is restarting.",
+        ),
+    },
+)
+async def run_chunk(session: TheSession) -> Response:
+    """One chunk with all pending events, in stepped mode and while no socket plays the session."""
+    output = await session.run_chunk()
+    form = session.info().spec.format
+    package = Packager(form.value).package(output.media)
+    metadata = chunk_metadata(output.tick.request_id, output, package)
+    header = {CHUNK_HEADER: json.dumps(metadata, separators=(",", ":"))}
+    return Response(package.payload, media_type=MEDIA_TYPES[form], headers=header)
+
+
+@router.post(
+    "/sessions/{session_id}/cancel",
+    tags=["sessions"],
+    summary="Cancel the chunk in flight",
+    responses=problems(**MISSING),
+)
+async def cancel_chunk(session: TheSession) -> CancelAnswer:
+    """Roll it back; its events are pending again, and a stream goes on."""
+    return CancelAnswer(cancelled=await session.cancel())
+
+
+@router.post(
+    "/sessions/{session_id}/reset",
+    tags=["sessions"],
+    summary="Back to the first frame",
+    responses=problems(
+        **MISSING, s409="The session failed for good.", s504="The engine did not answer in time."
+    ),
+)
+async def reset_session(session: TheSession, asked: ResetRequest | None = None) -> ResetAnswer:
+    """Drop prompt, controls and pending events, and start over from the seed.
+
+    The next chunk waits for a prompt; with `resume`, it starts with the opening prompt at once.
+    """
+    done = await session.reset(asked.resume if asked else False)
+    return ResetAnswer(epoch=done.epoch, discarded_event_ids=list(done.discarded_event_ids))
+
+
+@router.delete(
+    "/sessions/{session_id}",
+    tags=["sessions"],
+    summary="Close a session",
+    status_code=204,
+    responses=problems(
+        s401="No valid API key.",
+        s404="No such session.",
+        s500="`cleanup_failed`: its memory could not be released. DELETE again retries.",
+    ),
+)
+async def close_session(
+    edge: EdgeNow, owner: Owner, session_id: Annotated[str, Path(max_length=64)]
+) -> Response:
+    """Idempotent. After the chunk in flight, its memory is released."""
+    edge.may_close(session_id, owner)
+    await edge.manager.close(session_id, "deleted")
+    return Response(status_code=204)

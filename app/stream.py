@@ -1,0 +1,167 @@
+"""One session, played over one socket: one task sends, one receives, one does what was asked, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from app.channel import Channel
+from app.controls import body_of
+from app.edge import Edge
+from app.errors import MAPPED, fault_of, field_of, message_of
+from app.packaging.packager import Packager
+from app.refusals import InvalidField, MessageTooLarge, Stalled
+from app.replies import chunk_metadata, rejection, told, warning
+from app.wire import (
+    Ack,
+    Cancel,
+    ClientMessage,
+    Close,
+    Interaction,
+    Ping,
+    Reset,
+    Start,
+    Stop,
+    claimed,
+    parse_message,
+)
+from sessions.errors import SessionTombstoned
+from sessions.outbox import Outbox
+from sessions.outputs import ChunkOutput, Done, Failed, Terminal
+from sessions.session import Session
+
+COMMANDS = 64  # what a client may ask ahead of what is done
+DRAIN_S = 10.0
+
+
+class Stream:
+    """Runs until its terminal message, which is returned, not sent; or raises why it can't go on."""
+
+    def __init__(self, edge: Edge, channel: Channel, session: Session) -> None:
+        self._edge = edge
+        self._channel = channel
+        self._session = session
+        self._commands: asyncio.Queue[ClientMessage] = asyncio.Queue(COMMANDS)
+        self.acknowledged = -1  # the last transport chunk that the client says it has
+
+    async def run(self, outbox: Outbox) -> Terminal:
+        """Play. Raises `WebSocketDisconnect`, `Refusal`, `SessionError`."""
+        sender = asyncio.create_task(self._send(outbox))
+        parts: list[Coroutine[Any, Any, None]] = [
+            self._receive(),
+            self._act(),
+            self._watch(),
+            self._warn_of_drain(),
+        ]
+        tasks = [sender, *map(asyncio.create_task, parts)]
+        try:
+            finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if sender not in finished:
+                for task in finished:
+                    task.result()
+            return await sender
+        finally:
+            outbox.abandon()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _send(self, outbox: Outbox) -> Terminal:
+        packager = Packager(self._session.info().spec.format.value)
+        async for output in outbox:
+            if isinstance(output, Done | Failed):
+                return output
+            if isinstance(output, ChunkOutput):
+                package = packager.package(output.media)
+                await self._channel.send(
+                    chunk_metadata(self._channel.request_id, output, package), package.payload
+                )
+            else:
+                await self._channel.send(told(self._channel.request_id, output))
+        raise AssertionError("an outbox ends with a terminal message")
+
+    async def _receive(self) -> None:
+        while True:
+            text = await self._channel.receive()
+            try:
+                message = self._parsed(text)
+            except (InvalidField, MessageTooLarge) as error:
+                await self._complain(text, error)
+                continue
+            match message:
+                case Ping():
+                    await self._channel.send({"type": "session.pong"})
+                case Ack(transport_chunk_index=index):
+                    self.acknowledged = max(self.acknowledged, index)
+                case Start():
+                    await self._channel.send(
+                        warning("already_started", "the stream has started already", "type")
+                    )
+                case _:
+                    await self._commands.put(message)
+
+    def _parsed(self, text: str) -> ClientMessage:
+        longest = self._edge.settings.interaction_max_chars
+        if len(text) > longest:
+            raise MessageTooLarge(f"a message has at most {longest} characters; got {len(text)}")
+        return parse_message(text)
+
+    async def _complain(self, text: str, error: InvalidField | MessageTooLarge) -> None:
+        row, message, field = fault_of(error), message_of(error), field_of(error)
+        kind, name = claimed(text)
+        if kind == "session.interaction":
+            self._edge.metrics.event_taken(row.code)
+            await self._channel.send(rejection(name, row.code, message, field))
+        else:
+            await self._channel.send(warning(row.code, message, field))
+
+    async def _act(self) -> None:
+        while True:
+            message = await self._commands.get()
+            try:
+                await self._do(message)
+            except SessionTombstoned:
+                raise
+            except MAPPED as error:
+                await self._channel.send(warning(fault_of(error).code, message_of(error), field_of(error)))
+
+    async def _do(self, message: ClientMessage) -> None:
+        match message:
+            case Interaction():
+                await self._interact(message)
+            case Reset(resume=resume):
+                await self._session.reset(resume)
+            case Cancel():
+                await self._session.cancel()
+            case Stop():
+                await self._session.stop()
+            case Close():
+                await self._session.close("client")
+
+    async def _interact(self, message: Interaction) -> None:
+        asked = message.interaction
+        card, settings = self._edge.card, self._edge.settings
+        try:
+            prompt, controls = body_of(
+                asked.event, asked.transition_chunks, "interaction.event", card, settings
+            )
+        except InvalidField as error:
+            row = fault_of(error)
+            self._edge.metrics.event_taken(row.code)
+            await self._channel.send(rejection(asked.event_id, row.code, message_of(error), error.field))
+            return
+        await self._session.interact(asked.event_id, prompt, controls)
+
+    async def _watch(self) -> None:
+        longest, now = self._edge.settings.stall_timeout_s, asyncio.get_running_loop().time
+        while True:
+            left = self._channel.active + longest - now()
+            if left <= 0:
+                raise Stalled(f"neither progress nor a message for {longest:g} seconds: send `session.ping`")
+            await asyncio.sleep(left)
+
+    async def _warn_of_drain(self) -> None:
+        await self._edge.draining.wait()
+        await self._channel.send({"type": "session.draining", "grace_seconds": DRAIN_S})
+        await asyncio.Event().wait()

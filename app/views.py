@@ -1,0 +1,181 @@
+"""What REST answers: the shapes that OpenAPI shows."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, Field
+
+from app.replies import Reply
+from engine.api import ModelCard
+from sessions.info import SessionInfo
+
+
+class Links(BaseModel):
+    """Where to go on."""
+
+    self: str
+    events: str
+    chunks: str
+    stream: str
+
+    @classmethod
+    def of(cls, session_id: str) -> Self:
+        """The links of one session."""
+        path = f"/v1/sessions/{session_id}"
+        return cls(self=path, events=f"{path}/events", chunks=f"{path}/chunks", stream="/v1/realtime/video")
+
+
+class Created(BaseModel):
+    """A new session. The token is told this once: it binds a socket to the session."""
+
+    session_id: str
+    token: str
+    status: str
+    config: Reply = Field(description="Sizes, rate and chunk lengths, as in `video.start`.")
+    links: Links
+
+
+class SessionView(BaseModel):
+    """One session."""
+
+    session_id: str
+    status: str = Field(description="active, failed, suspended, closing or cleanup_failed")
+    reason: str = Field(description="Why it failed, or could not be released; else empty.")
+    mode: str
+    format: str
+    opened_at: float = Field(description="Unix seconds.")
+    epoch: int
+    chunk_index: int = Field(description="The next chunk: so many are committed since the last reset.")
+    event_floor: int = Field(description="Ids below it that were never seen are stale.")
+    pending_event_ids: list[int]
+    streaming: bool = Field(description="Whether a socket plays it.")
+    waiting: bool = Field(description="Whether it waits for a prompt after a reset.")
+    timing: dict[str, float] | None = Field(description="Milliseconds of the last committed chunk, by stage.")
+    links: Links
+
+    @classmethod
+    def of(cls, info: SessionInfo) -> Self:
+        """The view of a session."""
+        return cls(
+            session_id=info.session_id,
+            status=info.state.value,
+            reason=info.reason,
+            mode=info.spec.mode.value,
+            format=info.spec.format.value,
+            opened_at=info.opened_at,
+            epoch=info.epoch,
+            chunk_index=info.chunk_index,
+            event_floor=info.event_floor,
+            pending_event_ids=list(info.pending_event_ids),
+            streaming=info.streaming,
+            waiting=info.waiting,
+            timing=_timing(info),
+            links=Links.of(info.session_id),
+        )
+
+
+class SessionPage(BaseModel):
+    """Sessions in the order of their ids; ask again with `after=next` while there is one."""
+
+    sessions: list[SessionView]
+    next: str | None
+
+
+class EventAnswer(BaseModel):
+    """How an event was taken."""
+
+    event_id: int
+    status: str = Field(description="accepted, or duplicate: the same id and payload came before.")
+
+
+class ResetAnswer(BaseModel):
+    """The session is at its first frame again."""
+
+    epoch: int
+    discarded_event_ids: list[str] = Field(description="Pending events that were dropped.")
+
+
+class CancelAnswer(BaseModel):
+    """Whether a chunk was rolled back; false where none ran or its pixels had left."""
+
+    cancelled: bool
+
+
+class SceneView(BaseModel):
+    """A built-in first frame."""
+
+    name: str
+    title: str
+    prompt: str
+
+
+class ModelView(BaseModel):
+    """The served model: sizes in pixels, rate in frames per second, lengths in frames."""
+
+    id: str
+    object: str = "model"
+    aliases: list[str]
+    description: str
+    width: int
+    height: int
+    fps: int
+    size_multiple: int
+    max_pixels: int
+    first_chunk_frames: int
+    chunk_frames: int
+    frames_per_block: int
+    num_inference_steps: int
+    capacity: int
+    scenes: list[SceneView]
+    control_schemas: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, card: ModelCard, names: tuple[str, ...]) -> Self:
+        """The view of a model card."""
+        plain = {name: getattr(card, name) for name in _PLAIN}
+        return cls(
+            id=names[0],
+            aliases=list(names[1:]),
+            num_inference_steps=card.steps,
+            scenes=[SceneView(name=one.name, title=one.title, prompt=one.prompt) for one in card.scenes],
+            control_schemas={track: list(schemas) for track, schemas in card.control_schemas.items()},
+            **plain,
+        )
+
+
+class ModelList(BaseModel):
+    """The models that are served: one."""
+
+    object: str = "list"
+    data: list[ModelView]
+
+
+_PLAIN = (
+    "description",
+    "width",
+    "height",
+    "fps",
+    "size_multiple",
+    "max_pixels",
+    "first_chunk_frames",
+    "chunk_frames",
+    "frames_per_block",
+    "capacity",
+)
+
+
+def _timing(info: SessionInfo) -> dict[str, Any] | None:
+    times = info.last_chunk
+    if times is None:
+        return None
+    stages = times.stages
+    measured = {
+        "queue_ms": stages.queue_ms,
+        "denoise_ms": stages.denoise_ms,
+        "decode_ms": stages.decode_ms,
+        "encode_ms": stages.encode_ms,
+        "commit_ms": times.commit_ms,
+        "total_ms": times.total_ms,
+    }
+    return {name: round(value, 3) for name, value in measured.items()}
