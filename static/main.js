@@ -1,0 +1,279 @@
+import { heldKeysEvent } from "./camera.js";
+import { listenToGamepad } from "./gamepad.js";
+import { listenToKeyboard } from "./keyboard.js";
+import { HeldKeys } from "./keys.js";
+import { fetchModel } from "./models.js";
+import { Notice } from "./notice.js";
+import { Pad } from "./pads.js";
+import { choosePlayer, PLAYERS } from "./player/players.js";
+import { PromptBox } from "./prompt.js";
+import { ScenePicker } from "./scenes.js";
+import { Screen } from "./screen.js";
+import { Session } from "./session.js";
+import { LINK_TEXTS, veilOf } from "./states.js";
+import { Stats } from "./stats.js";
+import { Veil } from "./veil.js";
+
+/** How the page was opened: `?decoder=webcodecs|mse|jpeg`, `?scene=NAME`, `?seed=NUMBER`. */
+const options = new URLSearchParams(location.search);
+const SAMPLE_MS = 250;
+const RESTART_MS = 350; // arrows step through the places; only where they rest a walk starts
+
+/** @param {string} id */
+const element = (id) => document.getElementById(id);
+
+/** Joins the parts of the page: what the visitor does, what the server says, and what is shown. */
+class Page {
+  screen = new Screen(element("canvas"), element("video"));
+  stats = new Stats(element);
+  notice = new Notice(element("notice"));
+  session = new Session({
+    onState: (state, detail) => this.#stateChanged(state, detail),
+    onStart: (message) => this.#started(message),
+    onChunk: (meta, bytes) => this.#received(meta, bytes),
+    onMessage: (message) => this.#heard(message),
+  });
+  held = new HeldKeys((actions) => this.#heldChanged(actions));
+  pads = [new Pad(element("move-pad"), this.held), new Pad(element("look-pad"), this.held)];
+  prompt = new PromptBox(
+    {
+      form: element("prompt-form"),
+      text: element("prompt"),
+      send: element("prompt-send"),
+      status: element("prompt-status"),
+    },
+    (prompt) => this.session.interact({ prompt }),
+  );
+  veil = new Veil({
+    veil: element("veil"),
+    title: element("veil-title"),
+    text: element("veil-text"),
+    fine: element("veil-fine"),
+    action: element("veil-action"),
+  });
+  scenes = new ScenePicker(
+    {
+      grid: element("scenes"),
+      upload: element("upload"),
+      problem: element("upload-problem"),
+      dropZones: [element("upload-label"), element("screen")],
+    },
+    (choice) => this.#chosen(choice),
+  );
+
+  /** Names of players that failed on this page. */
+  #failed = new Set();
+  #playerName = "";
+  /** @type {InstanceType<(typeof PLAYERS)["webcodecs"]> | undefined} */
+  #player;
+  #ready = Promise.resolve();
+  #actions = [];
+  #resend = false;
+  #shownChunks = 0;
+  #choice;
+  #restart = 0;
+  #opening = { prompt: "" };
+
+  async open() {
+    listenToKeyboard(this.held, () => this.session.open);
+    listenToGamepad(this.held);
+    element("reset").addEventListener("click", () => this.#reset());
+    element("stop").addEventListener("click", () => this.session.stop());
+    element("key-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.load();
+    });
+    setInterval(() => this.#player && this.stats.sample(this.#player, performance.now()), SAMPLE_MS);
+    await this.load();
+  }
+
+  /** Ask what is served, and offer it. */
+  async load() {
+    this.veil.show({ title: "One moment", text: "Asking the server what it serves.", busy: true });
+    try {
+      this.#offer(await fetchModel(element("key").value));
+    } catch (error) {
+      element("key-form").hidden = error.status !== 401 && error.status !== 403;
+      const text = error.status ? error.message : "The server can't be reached.";
+      this.veil.show({ title: "Not ready", text, action: { label: "Try again", run: () => this.load() } });
+    }
+  }
+
+  /** @param {import("./models.js").Model} model */
+  #offer(model) {
+    document.documentElement.style.setProperty("--ratio", String(model.width / model.height));
+    element("model").textContent = model.id;
+    if (model.description) element("about-text").textContent = model.description;
+    const seconds = (model.chunk_frames / model.fps).toFixed(2);
+    element("about-numbers").textContent =
+      `${model.width} × ${model.height} pixels at ${model.fps} per second, made ${model.chunk_frames} at a time: ` +
+      `what you press takes effect with the next chunk, every ${seconds} s. The picture is scaled up for your screen.`;
+    this.scenes.fill(model, options.get("scene"));
+    if (!this.#choice)
+      this.veil.show({ title: "No place yet", text: "Choose an image of yours to start from." });
+  }
+
+  /** @param {import("./scenes.js").Choice} choice */
+  #chosen(choice) {
+    const again = choice === this.#choice;
+    this.#choice = choice;
+    if (!again) this.prompt.value = choice.prompt;
+    if (this.session.state === "idle" || this.session.state === "ended") this.#showChoice();
+    else if (!again) {
+      clearTimeout(this.#restart);
+      this.#restart = setTimeout(() => this.play(), RESTART_MS);
+    }
+  }
+
+  #showChoice() {
+    this.#dropPlayer();
+    if (this.#choice.preview) this.screen.show(this.#choice.preview);
+    else this.screen.clear();
+    const { title, prompt, preview } = this.#choice;
+    const action = { label: "Play", run: () => this.play() };
+    this.veil.show({ title, text: prompt, picture: preview !== undefined, action });
+  }
+
+  async play() {
+    try {
+      this.#playerName = await choosePlayer(options.get("decoder"), this.#failed);
+    } catch (error) {
+      this.#stateChanged("failed", { text: `${error.message}.` });
+      return;
+    }
+    this.#opening = {
+      prompt: this.prompt.value,
+      ...this.#choice.start,
+      format: PLAYERS[this.#playerName].format,
+      seed: Number(options.get("seed") ?? Math.floor(Math.random() * 2 ** 31)),
+    };
+    const key = element("key").value;
+    this.session.play(key ? { ...this.#opening, api_key: key } : this.#opening);
+    element("screen").focus({ preventScroll: true });
+  }
+
+  #stateChanged(state, detail) {
+    const link = element("link");
+    link.dataset.state = state;
+    if (link.textContent !== LINK_TEXTS[state]) link.textContent = LINK_TEXTS[state];
+    element("reset").disabled = !this.session.open;
+    element("stop").disabled = !["connecting", "queued", "opening", "playing", "lost"].includes(state);
+    if (state === "queued") this.stats.queued(detail);
+    if (["lost", "ended", "failed"].includes(state)) this.#walkOver();
+    const run = { again: () => this.play(), retry: () => this.session.retryNow() };
+    const content = veilOf(state, detail, run);
+    if (content) this.veil.show(content);
+  }
+
+  #walkOver() {
+    this.prompt.ended();
+    this.stats.restart();
+    this.#resend = false;
+  }
+
+  #started({ config }) {
+    this.#dropPlayer();
+    this.stats.restart();
+    this.prompt.started();
+    const Player = PLAYERS[this.#playerName];
+    this.stats.format(Player.label, config);
+    const player = new Player(this.screen, {
+      onShown: (chunk, now) => player === this.#player && this.#shown(chunk, now),
+      onError: (error) => player === this.#player && this.#playerFailed(error),
+    });
+    this.#player = player;
+    this.#shownChunks = 0;
+    this.#ready = player.start(config).catch((error) => this.#playerFailed(error));
+    if (this.#actions.length) this.#sendHeld();
+  }
+
+  #received(meta, bytes) {
+    this.stats.arrived(meta);
+    this.prompt.arrived(meta);
+    if (this.#resend) this.#sendHeld();
+    const player = this.#player;
+    this.#ready = this.#ready.then(() => player === this.#player && player?.push(meta, bytes));
+    this.#ready = this.#ready.catch((error) => this.#playerFailed(error));
+  }
+
+  #shown(chunk, now) {
+    this.stats.shown(chunk, now);
+    this.#shownChunks += 1;
+    const { dataset } = element("screen");
+    dataset.chunks = String(this.#shownChunks);
+    dataset.player = this.#playerName;
+    if (this.session.state === "playing") this.veil.hide();
+  }
+
+  /** @param {Record<string, any>} message */
+  #heard(message) {
+    switch (message.type) {
+      case "session.reset":
+        return this.#wasReset();
+      case "session.interaction.rejected":
+        this.prompt.rejected(message);
+        if (message.code === "queue_full") this.#resend = true;
+        else this.notice.show(message.message);
+        return undefined;
+      case "session.warning":
+        return this.notice.show(message.message);
+      case "session.draining":
+        return this.notice.show(
+          `The server stops for maintenance in ${Math.round(message.grace_seconds)} s.`,
+        );
+      case "session.evicted":
+        return this.notice.show("The server made room for others; this walk was put aside.");
+      default:
+        return undefined;
+    }
+  }
+
+  #reset() {
+    this.session.reset();
+    element("screen").focus({ preventScroll: true });
+  }
+
+  #wasReset() {
+    const player = this.#player;
+    this.#ready = this.#ready.then(() => player === this.#player && player?.reset());
+    this.stats.restart();
+    this.prompt.repeat(this.#opening.prompt);
+    if (this.#actions.length) this.#sendHeld();
+    this.notice.show("Back at the first frame.");
+  }
+
+  /** @param {string[]} actions */
+  #heldChanged(actions) {
+    const pressed = actions.some((action) => !this.#actions.includes(action));
+    this.#actions = actions;
+    for (const pad of this.pads) pad.light(actions);
+    this.#sendHeld(pressed);
+  }
+
+  #sendHeld(pressed = false) {
+    const now = performance.now();
+    this.#resend = false;
+    const event = this.session.interact(heldKeysEvent(this.#actions, now));
+    if (event !== undefined && pressed) this.stats.latency.pressed(event, now);
+  }
+
+  /** @param {Error} error */
+  #playerFailed(error) {
+    this.#failed.add(this.#playerName);
+    this.#dropPlayer();
+    this.session.abandon();
+    const { label } = PLAYERS[this.#playerName];
+    if (options.has("decoder")) this.#stateChanged("failed", { text: `${label} failed: ${error.message}` });
+    else {
+      this.notice.show(`${label} failed (${error.message}); trying the next way to show the picture.`);
+      this.play();
+    }
+  }
+
+  #dropPlayer() {
+    this.#player?.close();
+    this.#player = undefined;
+  }
+}
+
+await new Page().open();
