@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from decimal import Decimal
 from typing import Any
 
@@ -97,12 +97,10 @@ def geometry_from_json(text: str) -> Geometry:
     unknown = sorted(set(data) - known)
     if unknown:
         raise GeometryRefused(unknown[0], f"unknown field; allowed are {', '.join(sorted(known))}")
-    try:
-        return Geometry(**data)
-    except TypeError:
-        optional = {"branches", "cross_tokens", "model_state_bytes", "max_scratch_tokens"}
-        missing = sorted(known - optional - set(data))
-        raise GeometryRefused(missing[0], f"missing; needed are {', '.join(missing)}") from None
+    missing = [item.name for item in fields(Geometry) if item.default is MISSING and item.name not in data]
+    if missing:
+        raise GeometryRefused(missing[0], f"missing; needed are {', '.join(missing)}")
+    return Geometry(**data)
 
 
 def plan_from_geometry(text: str, available: int, fraction: float, requested: int) -> str:

@@ -11,6 +11,7 @@ class CacheError(Exception):
     +- CapacityError      not even one session fits: carries available and required bytes
     +- OutOfPages         the pool holds fewer free pages than were asked for
     +- OutOfMemory        every session is busy, so that none can be evicted for another
+    +- CleanupFailed      a release raised: the owner is a tombstone until a retried close succeeds
     +- LedgerError        a fact that the rules do not allow
     |  +- OwnerTombstoned   the owner's cleanup failed; its id is blocked until a retried close succeeds
     |  +- OwnerClosed       no such open owner
@@ -53,6 +54,18 @@ class OutOfPages(CacheError):
 
 class OutOfMemory(CacheError):
     """No room for another owner, and none that could be evicted."""
+
+
+class CleanupFailed(CacheError):
+    """A release raised `cause`; the owner's id is blocked until a retried close succeeds."""
+
+    def __init__(self, owner: str, cause: str) -> None:
+        super().__init__(owner, cause)
+        self.owner = owner
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"{self.owner!r} could not be released: {self.cause}"
 
 
 class LedgerError(CacheError):

@@ -32,7 +32,7 @@ class Geometry:
     max_scratch_tokens: int = 0
 
     def __post_init__(self) -> None:
-        if self.dtype not in ITEM_BYTES:
+        if not isinstance(self.dtype, str) or self.dtype not in ITEM_BYTES:
             raise GeometryRefused("dtype", f"got {self.dtype!r}, must be one of {', '.join(ITEM_BYTES)}")
         least_zero = ("sink_frames", "cross_tokens", "model_state_bytes", "max_scratch_tokens")
         for name, value in asdict(self).items():

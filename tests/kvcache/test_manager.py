@@ -1,0 +1,207 @@
+"""Opening up to capacity, the one way to close, eviction, tombstones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from kvcache.capacity import plan
+from kvcache.errors import CleanupFailed, OutOfMemory, OwnerClosed, OwnerExists, OwnerTombstoned
+from kvcache.geometry import Geometry
+from kvcache.identity import Identity, Representation
+from kvcache.manager import CacheManager, SessionCaches
+from kvcache.memory import Allocation, Memory
+
+torch.set_num_threads(1)
+
+GEOMETRY = Geometry(
+    layers=2,
+    kv_heads=1,
+    head_dim=4,
+    dtype="float32",
+    tokens_per_frame=2,
+    sink_frames=3,
+    window_frames=6,
+    frames_per_block=3,
+    cross_tokens=5,
+)
+TEXT = Identity(
+    "text", 0, "a meadow", "transformer", "1", "", Representation(2, 1, 5, 1, 4, "float32", "cpu")
+)
+
+
+class StickyMemory(Memory):
+    """Frees nothing while it is stuck."""
+
+    stuck = False
+
+    def free(self, allocation: Allocation) -> None:
+        if self.stuck:
+            raise RuntimeError("device is gone")
+        super().free(allocation)
+
+
+def new_manager(capacity: int = 3) -> CacheManager:
+    return CacheManager(GEOMETRY, plan(GEOMETRY, 10**9, 1, capacity), StickyMemory())
+
+
+def play(caches: SessionCaches) -> None:
+    """One block, and a prompt."""
+    shape = (1, 1, 6, 4)
+    block = caches.view.begin()
+    for layer in range(2):
+        block.write(layer, torch.ones(shape), torch.ones(shape))
+    caches.view.commit()
+    layers = [(torch.ones(1, 1, 5, 4), torch.ones(1, 1, 5, 4)) for _ in range(2)]
+    caches.conditioning.publish(caches.conditioning.begin_build(TEXT), layers)
+
+
+def stick(manager: CacheManager, stuck: bool) -> None:
+    assert isinstance(manager.memory, StickyMemory)
+    manager.memory.stuck = stuck
+
+
+def test_a_closed_session_leaves_nothing() -> None:
+    manager = new_manager()
+    play(manager.open("a"))
+    assert manager.is_balanced()
+    assert manager.pool.in_use == 3
+    manager.close("a")
+    manager.close("a")
+    assert manager.memory.live_bytes == manager.ledger.live_bytes == manager.pool.in_use == len(manager) == 0
+    assert manager.is_balanced()
+
+
+def test_a_session_beyond_capacity_is_refused_by_open() -> None:
+    manager = new_manager(2)
+    manager.open("a")
+    manager.open("b")
+    with pytest.raises(OutOfMemory, match="2 of 2 sessions are open"):
+        manager.open("c")
+    with pytest.raises(OwnerExists):
+        manager.open("a")
+
+
+def test_the_least_recently_used_idle_session_makes_room_and_is_named() -> None:
+    manager = new_manager(3)
+    evicted: list[str] = []
+    for owner in "abc":
+        manager.open(owner)
+    manager.get("a")
+    manager.admit("d", busy={"b"}, evicted=evicted.append)
+    assert evicted == ["c"]
+    assert "c" not in manager
+    manager.admit("c", evicted=evicted.append)
+    assert evicted == ["c", "b"]
+
+
+def test_where_all_are_busy_admission_is_refused_and_nobody_goes() -> None:
+    manager = new_manager(2)
+    manager.open("a")
+    manager.open("b")
+    with pytest.raises(OutOfMemory):
+        manager.admit("c", busy={"a", "b"})
+    assert len(manager) == 2
+
+
+def test_an_admission_that_can_not_open_evicts_nobody() -> None:
+    manager = new_manager(2)
+    manager.open("a")
+    manager.open("b")
+    with pytest.raises(OwnerExists):
+        manager.admit("a")
+    assert manager.idle() == ["a", "b"]
+
+
+def test_a_failed_close_blocks_the_id_until_a_retry_succeeds() -> None:
+    manager = new_manager()
+    play(manager.open("a"))
+    stick(manager, True)
+    for _ in range(2):
+        with pytest.raises(CleanupFailed, match="'a' could not be released: device is gone"):
+            manager.close("a")
+    assert manager.ledger.tombstone("a") == "RuntimeError: device is gone"
+    with pytest.raises(OwnerTombstoned):
+        manager.open("a")
+    with pytest.raises(OwnerTombstoned):
+        manager.admit("a")
+    with pytest.raises(OwnerClosed):
+        manager.get("a")
+    assert manager.is_balanced()
+    stick(manager, False)
+    manager.close("a")
+    play(manager.open("a"))
+    manager.close("a")
+    assert manager.memory.live_bytes == 0
+    assert manager.is_balanced()
+
+
+def test_a_tombstone_takes_room_and_the_next_idle_session_goes_instead() -> None:
+    manager = new_manager(3)
+    for owner in "abc":
+        manager.open(owner)
+    evicted: list[str] = []
+    stick(manager, True)
+    with pytest.raises(CleanupFailed):
+        manager.close("a")
+    with pytest.raises(OutOfMemory):
+        manager.admit("d", evicted=evicted.append)
+    assert evicted == []
+    stick(manager, False)
+    for owner in "abc":
+        manager.close(owner)
+    manager.open("d")
+
+
+class FullMemory(Memory):
+    def adopt(self, tensors: object) -> Allocation:
+        raise MemoryError("full")
+
+
+def test_an_open_that_fails_leaves_the_id_free() -> None:
+    manager = CacheManager(GEOMETRY, plan(GEOMETRY, 10**9, 1, 1), FullMemory())
+    for _ in range(3):
+        with pytest.raises(MemoryError):
+            manager.open("a")
+    assert manager.ledger.can_open("a")
+    assert manager.is_balanced()
+
+
+def test_a_lease_that_is_out_blocks_the_close_until_it_is_back() -> None:
+    manager = new_manager()
+    caches = manager.open("a")
+    play(caches)
+    lease = caches.conditioning.lease(TEXT, "encoder")
+    assert lease is not None
+    with pytest.raises(CleanupFailed, match="leased"):
+        manager.close("a")
+    lease.give_back()
+    manager.close("a")
+    assert manager.memory.live_bytes == 0
+
+
+@pytest.mark.parametrize("closing", [CacheManager.close_all, lambda manager: manager.close("a")])
+def test_every_release_is_tried_though_one_raises(closing: Callable[[CacheManager], None]) -> None:
+    manager = new_manager()
+    caches = manager.open("a")
+    play(caches)
+    lease = caches.conditioning.lease(TEXT, "encoder")
+    assert lease is not None
+    with pytest.raises(CleanupFailed):
+        closing(manager)
+    text_bytes = 2 * 2 * 5 * 4 * 4
+    assert manager.memory.live_bytes == text_bytes  # the view is gone all the same
+    lease.give_back()
+    manager.close_all()
+    assert manager.is_balanced()
+
+
+def test_forty_sessions_in_turn_take_pages_of_their_own() -> None:
+    manager = new_manager(4)
+    for number in range(40):
+        play(manager.admit(str(number)))
+    assert manager.pool.in_use == 4 * 3
+    manager.close_all()
+    assert manager.pool.in_use == 0
