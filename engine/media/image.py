@@ -23,20 +23,28 @@ def decode_image(data: bytes, width: int, height: int) -> NDArray[np.uint8]:
     4096x4096 pixels (seen in the header, before anything is decoded), and for damaged data.
     """
     try:
-        with warnings.catch_warnings(), Image.open(BytesIO(data), formats=FORMATS) as image:
-            warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata; limits are checked below
-            if image.width * image.height > MAX_PIXELS:
-                raise WorldRefused(
-                    "image",
-                    f"image has {image.width}x{image.height} pixels; at most {MAX_PIXELS} are allowed",
-                )
-            upright = ImageOps.exif_transpose(image)
-            fitted = ImageOps.fit(_flatten(upright), (width, height), Image.Resampling.LANCZOS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata and large pictures
+            return _decode(data, width, height)
     except UnidentifiedImageError:
         raise WorldRefused("image", "image is not a readable PNG, JPEG or WebP") from None
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError:
+        raise _too_large("far too many") from None
+    except (OSError, ValueError, SyntaxError) as error:
         raise WorldRefused("image", f"image can't be decoded: {error}") from None
+
+
+def _decode(data: bytes, width: int, height: int) -> NDArray[np.uint8]:
+    with Image.open(BytesIO(data), formats=FORMATS) as image:
+        if image.width * image.height > MAX_PIXELS:
+            raise _too_large(f"{image.width}x{image.height}")
+        upright = ImageOps.exif_transpose(image)
+        fitted = ImageOps.fit(_flatten(upright), (width, height), Image.Resampling.LANCZOS)
     return np.asarray(fitted, dtype=np.uint8)
+
+
+def _too_large(size: str) -> WorldRefused:
+    return WorldRefused("image", f"image has {size} pixels; at most {MAX_PIXELS} are allowed")
 
 
 def _flatten(image: Image.Image) -> Image.Image:
