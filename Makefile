@@ -3,10 +3,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: serve test lint bench
+.PHONY: serve test lint bench help
 
-serve: $(STAMP) ## play: open the address it prints
-	$(BIN)/worldline serve
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+serve: $(STAMP) ## play: open the address it prints (ARGS="--port 9000" for options)
+	$(BIN)/worldline serve $(ARGS)
 
 test: $(STAMP) ## all tests that fit in a quarter of an hour
 	$(BIN)/python -m pytest -m "not slow and not gpu"
@@ -20,6 +23,7 @@ bench: $(STAMP) ## every figure, one JSON line each
 	$(BIN)/python -m tests.bench
 
 $(STAMP): pyproject.toml
+	@echo "installing into $(VENV): a few minutes the first time"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
-	touch $(STAMP)
+	@touch $(STAMP)

@@ -1,9 +1,14 @@
-"""The only place that reaches into the engine. Nothing here imports torch into the server's process."""
+"""The only place that reaches into the engine.
+
+What the server calls imports no torch into its process; verifying and training do, when they are called.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
 
 from app.settings import Settings
 from engine.api import Engine, Reducer
@@ -36,3 +41,44 @@ def build_journal(settings: Settings) -> Journal:
     """The journal in the data directory, which is made where it is missing."""
     settings.data.mkdir(parents=True, exist_ok=True)
     return SqlJournal(f"sqlite:///{settings.data.resolve() / 'journal.db'}")
+
+
+class Report(Protocol):
+    """What recomputing a golden file found."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every difference is within its tolerance."""
+
+    def json_line(self) -> str:
+        """The largest differences, as JSON."""
+
+
+def verify_golden(prefix: Path) -> Report:
+    """Recompute a transformer's golden file."""
+    from engine.verify import verify_golden as recompute
+
+    return recompute(prefix)
+
+
+def verify_camera(prefix: Path) -> Report:
+    """Recompute a camera's golden file."""
+    from engine.verify import verify_camera as recompute
+
+    return recompute(prefix)
+
+
+def train_codec(given: Mapping[str, Any]) -> Path:
+    """Train the tiny world's codec with these of `CodecOptions`; returns where the weights are."""
+    from engine.tiny.train_codec import CodecOptions
+    from engine.tiny.train_codec import train_codec as run
+
+    return run(CodecOptions(**given))
+
+
+def train_world(given: Mapping[str, Any]) -> Path:
+    """Train the tiny world's model with these of `WorldOptions`; returns where the weights are."""
+    from engine.tiny.train_world import WorldOptions
+    from engine.tiny.train_world import train_world as run
+
+    return run(WorldOptions(**given))

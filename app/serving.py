@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Awaitable, Callable
+
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -24,23 +27,34 @@ class SocketProtocol(WebSocketsSansIOProtocol):
                 self.loop.call_later(ABORT_S, self.transport.abort)
 
 
-def server(app: FastAPI, settings: Settings) -> uvicorn.Server:
-    """A server that is not started yet. Video is compressed already, so frames are not deflated again."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_config=None,
-            access_log=settings.log_level == "debug",
-            server_header=False,
-            ws=SocketProtocol,
-            ws_per_message_deflate=False,
-            ws_max_size=settings.start_max_bytes + START_SLACK,
-            ws_ping_interval=settings.ping_interval_s,
-            ws_ping_timeout=settings.ping_timeout_s,
-            timeout_graceful_shutdown=10,
-        )
+class Server(uvicorn.Server):
+    """Not started yet. Ends the streams by `drain` before uvicorn would cut their sockets."""
+
+    def __init__(self, app: FastAPI, settings: Settings, drain: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(_config(app, settings))
+        self._drain = drain
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called once, when the server was told to stop."""
+        await self._drain()
+        await super().shutdown(sockets)
+
+
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """Video is compressed already, so frames are not deflated again."""
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=settings.log_level == "debug",
+        server_header=False,
+        ws=SocketProtocol,
+        ws_per_message_deflate=False,
+        ws_max_size=settings.start_max_bytes + START_SLACK,
+        ws_ping_interval=settings.ping_interval_s,
+        ws_ping_timeout=settings.ping_timeout_s,
+        timeout_graceful_shutdown=10,
     )
 
 

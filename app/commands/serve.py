@@ -1,0 +1,114 @@
+"""`worldline serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from app.bootstrap import build_engine, build_journal, build_reducers
+from app.edge import Edge
+from app.main import create_app
+from app.serving import Server, address
+from app.settings import Settings
+
+
+class EngineChoice(StrEnum):
+    """What makes the pictures."""
+
+    NATIVE = "native"
+    PATTERN = "pattern"
+
+
+class LogLevelChoice(StrEnum):
+    """The least severe log lines that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _option(name: str) -> Any:
+    """An option for the setting `name`, which is also an environment variable."""
+    return typer.Option(help=Settings.model_fields[name].description, envvar=f"WORLDLINE_{name.upper()}")
+
+
+def serve(
+    host: Annotated[str, _option("host")] = "127.0.0.1",
+    port: Annotated[int, _option("port")] = 8000,
+    data: Annotated[Path, _option("data")] = Path("data"),
+    engine: Annotated[EngineChoice, _option("engine")] = EngineChoice.NATIVE,
+    model: Annotated[str, _option("model")] = "tiny",
+    served_model_name: Annotated[str | None, _option("served_model_name")] = None,
+    threads: Annotated[int | None, _option("threads")] = None,
+    log_level: Annotated[LogLevelChoice, _option("log_level")] = LogLevelChoice.INFO,
+    allow_unauthenticated: Annotated[bool, _option("allow_unauthenticated")] = False,
+) -> None:
+    """Serve sessions of generated worlds, and the demo that plays them.
+
+    Prints the demo's address when the model is ready. Further settings are environment variables
+    (WORLDLINE_API_KEYS, WORLDLINE_ALLOWED_ORIGINS, limits and timeouts): `worldline settings` lists them.
+    """
+    given: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "data": data,
+        "engine": engine.value,
+        "model": model,
+        "served_model_name": served_model_name,
+        "threads": threads,
+        "log_level": log_level.value,
+        "allow_unauthenticated": allow_unauthenticated,
+    }
+    try:
+        settings = Settings(**given)
+    except ValidationError as error:
+        raise typer.BadParameter(str(error)) from None
+    _require_protection(settings)
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    raise typer.Exit(asyncio.run(run(settings)))
+
+
+async def run(settings: Settings) -> int:
+    """Serve until told to stop. Returns the exit status: 1 where the model could not be loaded."""
+    app = create_app(settings, build_engine(settings), build_journal(settings), build_reducers())
+    edge: Edge = app.state.edge
+    server = Server(app, settings, edge.drain)
+    serving = asyncio.create_task(server.serve())
+    ready = asyncio.create_task(edge.ready.wait())
+    await asyncio.wait({serving, ready}, return_when=asyncio.FIRST_COMPLETED)
+    if not serving.done():
+        if edge.failure:
+            typer.echo(f"worldline: {edge.failure}", err=True)
+            server.should_exit = True
+        else:
+            typer.echo(f"Worldline is ready: open {address(server)}/")
+    ready.cancel()
+    await serving
+    return 1 if edge.failure or not server.started else 0
+
+
+def _require_protection(settings: Settings) -> None:
+    if settings.api_keys or settings.allow_unauthenticated or _is_loopback(settings.host):
+        return
+    raise typer.BadParameter(
+        f"{settings.host} can be reached from other machines, and no API key is set: set WORLDLINE_API_KEYS, "
+        "e.g. '[\"a long random key\"]', or ask for --allow-unauthenticated",
+        param_hint="--host",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
