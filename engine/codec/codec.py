@@ -16,8 +16,8 @@ Never changed in place: a rollback keeps the old one, a snapshot saves its tenso
 class Codec(Protocol):
     """Pixels are RGB in -1..1, latents are normalised by the checkpoint's mean and standard deviation.
 
-    Calls on consecutive pieces, each with the history of the one before, give bit for bit what one call on the
-    whole gives.
+    Calls on consecutive pieces, each with the history of the one before, give bit for bit what one call on
+    the whole gives.
     """
 
     @property
@@ -29,7 +29,7 @@ class Codec(Protocol):
         """Latent frames of zeros after which the encoder's output no longer depends on what came before."""
 
     def encode(self, frames: Tensor, history: History = ()) -> tuple[Tensor, History]:
-        """[1, n, 3, H, W], where n is 1 + 4k without a history and 4k with one -> mean [1, C, T, H/8, W/8]."""
+        """[1, n, 3, H, W], n = 1 + 4k without a history and 4k with one -> mean [1, C, T, H/8, W/8]."""
 
     def decode(self, latents: Tensor, history: History = ()) -> tuple[Tensor, History]:
         """[1, C, T, h, w] -> [1, n, 3, 8h, 8w], where n is 1 + 4(T - 1) without a history and 4T with one."""

@@ -74,6 +74,11 @@ class Block(nn.Module):
         x = gated(x, time.gate, self.self_attn.out(self.self_attn.attend(q, keys, values, mask)))
         return self.after_self_attention(x, time, camera, text)
 
+    def write(self, x: Tensor, time: LayerModulation, rope: Tensor, cache: LayerCache) -> None:
+        """Only put this layer's K/V into the cache."""
+        _, k, v = self.self_attn.project(modulated_norm(x, time.shift, time.scale, self.eps), rope)
+        cache.extend(k, v)
+
     def after_self_attention(
         self,
         x: Tensor,

@@ -146,6 +146,23 @@ class WorldTransformer(nn.Module):
             x = layer(x, time.layers[i], block.camera[i], block.rope, text[i], cache, mask)
         return self.predict(x, time, block.grid)
 
+    def write(
+        self,
+        latent: Tensor,  # [B, out, F, h, w], clean
+        time: Modulation,
+        block: BlockInputs,
+        text: TextKV,
+        caches: Sequence[LayerCache],
+    ) -> None:
+        """The commit forward: what `forward` leaves in the caches, without the prediction that nobody
+        needs.
+        """
+        x = self.embed_latent(latent, block.condition)
+        layers = self._blocks()
+        for i, layer in enumerate(layers[:-1]):
+            x = layer(x, time.layers[i], block.camera[i], block.rope, text[i], caches[i])
+        layers[-1].write(x, time.layers[-1], block.rope, caches[-1])
+
     def embed_latent(self, latent: Tensor, condition: Tensor) -> Tensor:
         """Tokens [B, S, D] of a noisy latent and an embedded condition."""
         weight = self.patch_embedding.weight[:, : self.config.out_channels].flatten(1)

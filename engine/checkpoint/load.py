@@ -1,0 +1,77 @@
+"""From a checkpoint folder to a model that is ready to serve."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from attention.selection import BackendPolicy
+from engine.checkpoint.index import CheckpointRefused, Index, read_index, read_json
+from engine.checkpoint.weights import load_transformer
+from engine.codec.codec import Codec
+from engine.codec.streaming import load_tiny_codec
+from engine.sampler.schedule import Schedule, ScheduleRefused
+from engine.text.encoder import TextEncoder
+from engine.text.words import WordTable
+from engine.world.model import Model
+
+T = TypeVar("T")
+
+CODECS: Mapping[str, Callable[[Path], Codec]] = {"TinyCodec": load_tiny_codec}
+TEXT_ENCODERS: Mapping[str, Callable[[Path], TextEncoder]] = {"WordTable": WordTable.load}
+"""Loaders by the class names of model_index.json; a new kind of codec or text encoder is one more entry."""
+
+HASHED_WHOLE = 2**28
+"""Weight files up to this many bytes count into the revision whole, larger ones by name, size and first
+megabyte.
+"""
+
+
+def load_model(
+    folder: Path,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+    policy: BackendPolicy | None = None,
+) -> Model:
+    """Load every part of a checkpoint in diffusers layout.
+
+    The transformer computes in `dtype` (on a CPU leave it at fp32: half precision is slower there). Raises
+    `CheckpointRefused` with the file and the reason.
+    """
+    index = read_index(folder)
+    codec = _part(folder, "vae", index, CODECS)
+    text_encoder = _part(folder, "text_encoder", index, TEXT_ENCODERS)
+    try:
+        schedule = Schedule.from_json(read_json(folder / "scheduler" / "scheduler_config.json"))
+    except ScheduleRefused as error:
+        raise CheckpointRefused(f"{folder}/scheduler/scheduler_config.json: {error}") from None
+    transformer = load_transformer(folder / "transformer", dtype, device, policy)
+    return Model(transformer, codec, text_encoder, schedule, index.card, revision_of(folder))
+
+
+def revision_of(folder: Path) -> str:
+    """A digest of everything that decides what a checkpoint generates."""
+    digest = hashlib.sha256()
+    parts = [folder / part for part in ("transformer", "vae", "text_encoder", "scheduler")]
+    files = [file for part in parts if part.is_dir() for file in sorted(part.iterdir()) if file.is_file()]
+    for file in (folder / "model_index.json", *files):
+        size = file.stat().st_size
+        digest.update(f"{file.relative_to(folder)} {size}\n".encode())
+        with file.open("rb") as content:
+            digest.update(content.read(HASHED_WHOLE if size <= HASHED_WHOLE else 2**20))
+    return digest.hexdigest()
+
+
+def _part(folder: Path, part: str, index: Index, loaders: Mapping[str, Callable[[Path], T]]) -> T:
+    name = index.classes[part]
+    if name not in loaders:
+        known = ", ".join(loaders)
+        raise CheckpointRefused(f"{folder}/model_index.json: {part}: {name!r} is unknown; known are {known}")
+    try:
+        return loaders[name](folder / part)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise CheckpointRefused(f"{folder / part}: {error}") from error

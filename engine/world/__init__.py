@@ -1,0 +1,1 @@
+"""A loaded model, and the worlds that share it."""

@@ -1,0 +1,91 @@
+"""A loaded model: weights and codecs that all worlds share and none changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from engine.camera.intrinsics import default_at_size
+from engine.camera.motion import Lens
+from engine.checkpoint.index import Card
+from engine.codec.codec import Codec
+from engine.sampler.schedule import Schedule
+from engine.text.encoder import TextEncoder
+from engine.transformer.model import WorldTransformer
+from engine.transformer.modulation import Modulation
+from engine.world.condition import STRATEGIES, ImageCondition
+from kvcache.geometry import Geometry
+from kvcache.view import DTYPES
+
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+LATENT_STRIDE = 8
+CLEAN = 0.0  # the time of the commit forward
+
+
+@dataclass(eq=False)
+class Model:
+    """`revision` names the weights: two models with the same one give the same worlds."""
+
+    transformer: WorldTransformer
+    codec: Codec
+    text_encoder: TextEncoder
+    schedule: Schedule
+    card: Card
+    revision: str
+    _modulations: dict[float, Modulation] = field(default_factory=dict)
+
+    @cached_property
+    def image_condition(self) -> ImageCondition:
+        """What fills the image channels of a block."""
+        config = self.transformer.config
+        return STRATEGIES[config.image_condition](self.codec, config.num_frames_per_block)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the transformer computes in."""
+        return self.transformer.patch_embedding.weight.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the transformer lies."""
+        return self.transformer.patch_embedding.weight.device
+
+    @torch.inference_mode()
+    def modulation(self, timestep: float) -> Modulation:
+        """What a timestep sets in every layer; computed once for each of the few that are used."""
+        found = self._modulations.get(timestep)
+        if found is None:
+            time = torch.tensor(timestep, dtype=torch.float64, device=self.device)
+            found = self._modulations[timestep] = self.transformer.time(time)
+        return found
+
+    def lens(self, width: int, height: int) -> Lens:
+        """A picture size and what action mode sees it through."""
+        return Lens(width, height, default_at_size(self.card.intrinsics, width, height))
+
+    def geometry(self, width: int, height: int, cross_tokens: int = 0) -> Geometry:
+        """What the caches of a world of this picture size weigh."""
+        config = self.transformer.config
+        _, ph, pw = config.patch_size
+        return Geometry(
+            layers=config.num_layers,
+            kv_heads=config.num_attention_heads,
+            head_dim=config.attention_head_dim,
+            dtype=DTYPE_NAMES[self.dtype],
+            tokens_per_frame=(height // LATENT_STRIDE // ph) * (width // LATENT_STRIDE // pw),
+            sink_frames=config.sink_size,
+            window_frames=config.sliding_window_num_frames - config.sink_size,
+            frames_per_block=config.num_frames_per_block,
+            cross_tokens=cross_tokens,
+            model_state_bytes=self.codec.history_bytes(width, height),
+        )
+
+    def noise(self, generator: torch.Generator, width: int, height: int) -> Tensor:
+        """One draw for one block: fp32 [1, C, F, h, w]."""
+        config = self.transformer.config
+        size = (height // LATENT_STRIDE, width // LATENT_STRIDE)
+        shape = (1, config.out_channels, config.num_frames_per_block, *size)
+        return torch.randn(shape, generator=generator, device=generator.device, dtype=torch.float32)
