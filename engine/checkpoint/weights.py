@@ -67,7 +67,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     )
 
 
-def check_names(wanted: dict[str, tuple[int, ...]], came: dict[str, tuple[int, ...]], where: Path) -> None:
+def check_names(wanted: dict[str, tuple[int, ...]], came: dict[str, tuple[int, ...]], where: object) -> None:
     """Raise `NamesRefused` with every name that is missing, unknown, or has another shape."""
     problems = []
     missing, unknown = sorted(wanted.keys() - came.keys()), sorted(came.keys() - wanted.keys())
