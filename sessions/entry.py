@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sessions.errors import InvalidEvent
 from sessions.events import Event, frozen_event
-from sessions.frozen import digest
+from sessions.frozen import digest, frozen_text
+
+LONGEST_NAME = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Entry:
 
 def make_entry(event: Event, name: str | None = None, arrived: float = 0.0) -> Entry:
     """Check, freeze and digest an event; raises `InvalidEvent`."""
+    if name is not None and not 0 < len(frozen_text(name, "event_id")) <= LONGEST_NAME:
+        raise InvalidEvent(f"event_id has {len(name)} characters: give 1 to {LONGEST_NAME}", field="event_id")
     event = frozen_event(event)
     return Entry(event, payload_digest(event), name, arrived)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.api import Control
@@ -47,9 +47,12 @@ def frozen_event(event: Event) -> Event:
         raise InvalidEvent(
             f"controls has tracks {tracks}: give one control per track at most", field="controls"
         )
-    return replace(event, controls=tuple(map(frozen_control, event.controls, range(len(tracks)))))
+    if not event.controls:
+        return event
+    frozen = tuple([frozen_control(control, f"controls[{i}]") for i, control in enumerate(event.controls)])
+    return Event(event.event_id, event.prompt, frozen)
 
 
-def frozen_control(control: Control, position: int = 0) -> Control:
+def frozen_control(control: Control, path: str) -> Control:
     """The control with deeply frozen data; raises `InvalidEvent` where that is not finite JSON."""
-    return replace(control, data=freeze(control.data, f"controls[{position}].data"))
+    return Control(control.track, control.schema, freeze(control.data, f"{path}.data"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from sessions.outputs import ChunkOutput, Done, Failed, Output, Terminal
@@ -30,12 +30,13 @@ class Outbox:
     kind for itself, so that a client that stopped reading video still has its interactions answered.
     """
 
-    def __init__(self, limit_bytes: int, limit_messages: int) -> None:
+    def __init__(self, limit_bytes: int, limit_messages: int, on_read: Callable[[], object]) -> None:
         self._limit_bytes = limit_bytes
         self._limit_messages = limit_messages
         self._waiting: deque[Output] = deque()
         self._bytes = self._messages = self._most_bytes = self._put = 0
         self._terminal: Terminal | None = None
+        self._on_read = on_read  # called when something was read
         self._changed = asyncio.Event()  # set when there is something to read
         self._drained = asyncio.Event()  # set when something was read
         self._abandoned = False
@@ -79,18 +80,13 @@ class Outbox:
             self._drained.clear()
             await self._drained.wait()
 
-    async def drained(self) -> None:
-        """Wait until the reader has taken something."""
-        self._drained.clear()
-        await self._drained.wait()
-
     def abandon(self) -> None:
         """The reader is gone: drop what waits and whatever comes. Idempotent."""
         self._abandoned = True
         self._waiting.clear()
         self._bytes = self._messages = 0
         self._changed.set()
-        self._drained.set()
+        self._was_read()
 
     async def __aiter__(self) -> AsyncIterator[Output]:
         while not self._abandoned:
@@ -107,5 +103,9 @@ class Outbox:
             self._bytes -= output.size
         else:
             self._messages -= 1
-        self._drained.set()
+        self._was_read()
         return output
+
+    def _was_read(self) -> None:
+        self._drained.set()
+        self._on_read()

@@ -11,9 +11,9 @@ from sessions.journal import Journal
 
 
 class Pen:
-    """Facts are numbered in the order of the calls. After a failed write the number goes back to the lost one.
+    """Numbers facts in the order of the calls. After a failed write it goes back to the lost number.
 
-    Until then what is written behind it fails too, as its number can't be the next one: no fact is ever skipped.
+    Until then what is written behind that fails too, as its number can't be the next one: none is skipped.
     """
 
     def __init__(self, journal: Journal, world: str, clock: Clock, next_number: int = 0) -> None:
@@ -24,7 +24,7 @@ class Pen:
 
     async def write(self, fact: Fact) -> None:
         """Append; durable when this returns. Raises the journal's errors."""
-        await self.write_soon(fact)
+        await asyncio.shield(self.write_soon(fact))  # a caller that is cancelled does not undo it
 
     def write_soon(self, fact: Fact) -> asyncio.Future[None]:
         """Append, in its place; awaiting the future waits until it is durable."""

@@ -38,7 +38,8 @@ class Flight:
     after: Conditions
     floor: int
     marks: EventMarks
-    shown: bool = False  # its pixels may have left: it can't be rolled back any more
+    ready: bool = False  # its pixels may leave: it can't be rolled back any more
+    shown: bool = False  # its pixels have left
 
 
 class SessionProtocol:
@@ -112,7 +113,7 @@ class SessionProtocol:
 
         Raises `EventIdConflict`, `StaleEvent`, `QueueFull`, `InvalidControl`, or the state's refusal.
         """
-        self._require_alive()
+        self.require_alive()
         event_id = entry.event.event_id
         taken = self._in_memory(event_id)
         earlier = taken.digest if taken else known_digest
@@ -184,13 +185,18 @@ class SessionProtocol:
     def ready(self, echo: Tick) -> EventMarks:
         """The chunk's pixels are here and may leave; raises `EchoMismatch` where they are another tick's."""
         flight = self._echoed(echo)
-        flight.shown = True
+        flight.ready = True
         return flight.marks
+
+    def show(self) -> None:
+        """The chunk's pixels have left, and with them what its events did."""
+        assert self.flight is not None and self.flight.ready, "a chunk is ready before it is shown"
+        self.flight.shown = True
 
     def commit(self, echo: Tick) -> None:
         """The world has moved on, and so has the session; raises `EchoMismatch` as `ready` does."""
         flight = self._echoed(echo)
-        assert flight.shown, "a chunk is ready before it is committed"
+        assert flight.shown, "a chunk is shown before it is committed"
         self._conditions = flight.after
         self._floor = flight.floor
         self.chunk_index += 1
@@ -198,11 +204,11 @@ class SessionProtocol:
 
     def can_cancel(self) -> bool:
         """Whether a chunk is in flight none of whose pixels may have left."""
-        return self.flight is not None and not self.flight.shown
+        return self.flight is not None and not self.flight.ready
 
     def rollback(self) -> None:
         """Forget the chunk in flight as if it had never begun: its events are pending again."""
-        assert self.flight is not None and not self.flight.shown, "only an unseen chunk is rolled back"
+        assert self.can_cancel(), "only an unseen chunk is rolled back"
         self._drop_flight()
 
     # The session's own course
@@ -224,7 +230,7 @@ class SessionProtocol:
         The epoch rises at once; no chunk begins before `reset_done`. Raises the state's refusal.
         """
         if not self.can_reset():
-            self._require_alive()
+            self.require_alive()
         self._drop_flight()
         discarded = tuple([self._pending[event_id].label for event_id in self.pending])
         self._pending.clear()
@@ -274,13 +280,14 @@ class SessionProtocol:
         return self.flight
 
     def _require_begin(self) -> None:
-        self._require_alive()
+        self.require_alive()
         if self.flight is not None:
             raise WrongState(f"chunk {self.flight.tick.chunk_index} is still being computed")
         if self.resetting:
             raise WrongState("the session is being reset")
 
-    def _require_alive(self) -> None:
+    def require_alive(self) -> None:
+        """Raise `SessionFailed`, `SessionClosed` or `SessionTombstoned` unless it is active."""
         if self.state is SessionState.ACTIVE:
             return
         if self.state is SessionState.FAILED:

@@ -1,0 +1,71 @@
+"""The way of an event into a session: frozen, judged, made durable, and only then taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from engine.api import Control
+from sessions import facts
+from sessions.entry import Entry, make_entry
+from sessions.events import Acceptance, Event
+from sessions.journal import KnownEvent
+from sessions.names import RecentNames
+from sessions.pen import Pen
+from sessions.protocol import SessionProtocol
+from sessions.services import Services
+
+
+class Intake:
+    """Takes one event at a time, in the order of the calls; `taken` hears of each new one.
+
+    Whoever holds `lock` keeps the journal's order and the protocol's the same: a reset takes it too.
+    """
+
+    def __init__(
+        self, services: Services, protocol: SessionProtocol, pen: Pen, taken: Callable[[int], None]
+    ) -> None:
+        self.lock = asyncio.Lock()
+        self._services = services
+        self._protocol = protocol
+        self._pen = pen
+        self._taken = taken
+        self._names = RecentNames()
+
+    async def take(self, event: Event) -> Acceptance:
+        """Take an event under its integer id; durable when this returns. On an error nothing has changed."""
+        entry = make_entry(event, arrived=self._services.clock.now())
+        async with self.lock:
+            return await self._admit(entry, await self._digest(event.event_id))
+
+    async def take_named(
+        self, name: str | None, prompt: str | None, controls: tuple[Control, ...]
+    ) -> tuple[Acceptance, str]:
+        """Take an interaction as the next integer id; also the id as the client knows it."""
+        arrived = self._services.clock.now()
+        async with self.lock:
+            known = None if name is None else await self._named(name)
+            event_id = known.event_id if known else self._protocol.next_event_id
+            entry = make_entry(Event(event_id, prompt, controls), name, arrived)
+            return await self._admit(entry, known.digest if known else None), entry.label
+
+    async def _admit(self, entry: Entry, known_digest: str | None) -> Acceptance:
+        acceptance = self._protocol.judge(entry, known_digest)
+        if acceptance is Acceptance.ACCEPTED:
+            await self._pen.write(facts.EventAccepted(entry.event, entry.digest, entry.name))
+            self._protocol.enqueue(entry)
+            self._names.add(KnownEvent(entry.event.event_id, entry.name, entry.digest))
+            self._taken(entry.event.event_id)
+        return acceptance
+
+    async def _digest(self, event_id: int) -> str | None:
+        if not self._protocol.knows_of(event_id):
+            return None
+        known = await self._services.journal.event(self._protocol.world, event_id)
+        return known.digest if known else None
+
+    async def _named(self, name: str) -> KnownEvent | None:
+        known = self._names.get(name)
+        if known is None and not self._names.complete:
+            known = await self._services.journal.event_named(self._protocol.world, name)
+        return known

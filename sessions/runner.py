@@ -1,0 +1,186 @@
+"""Runs one chunk at a time: it commits whole, or leaves no trace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from engine.api import ChunkCancelled, ChunkCommitted, ChunkReady, EngineError, Tick
+from sessions import facts
+from sessions.engine_errors import as_session_error
+from sessions.entry import Entry
+from sessions.errors import ChunkAborted, EchoMismatch, JournalError, SessionError, SessionFailed
+from sessions.observer import ChunkTimes
+from sessions.outputs import ChunkOutput
+from sessions.pen import Pen
+from sessions.protocol import SessionProtocol
+from sessions.services import Services
+
+Show = Callable[[ChunkOutput], object]
+
+
+@dataclass(slots=True)
+class _Run:
+    """One chunk under way. `trouble` is ours: the engine is still listened to until it has finished."""
+
+    tick: Tick
+    entries: tuple[Entry, ...]
+    show: Show
+    began: float
+    ready: ChunkReady | None = None
+    output: ChunkOutput | None = None
+    committed: bool = False
+    trouble: SessionError | None = None
+
+
+class ChunkRunner:
+    """The chunks of one session. `fail` is called with the error that ends its play."""
+
+    def __init__(
+        self, services: Services, protocol: SessionProtocol, pen: Pen, fail: Callable[[SessionError], None]
+    ) -> None:
+        self._services = services
+        self._protocol = protocol
+        self._pen = pen
+        self._fail = fail
+        self._transport_index = 0
+        self._previous_commit_ms: float | None = None
+        self._landed: asyncio.Future[bool] | None = None  # done when no chunk runs: whether it was committed
+        self.frames = 0  # shown in this epoch
+        self.last_chunk: ChunkTimes | None = None
+        self._first_asked: float | None = None  # when the first chunk was asked for, until it is shown
+
+    def ask(self, opening_s: float) -> None:
+        """A stream or a chunk is asked for, of a session that took `opening_s` to open."""
+        if self._transport_index == 0 and self._first_asked is None:
+            self._first_asked = self._services.clock.now() - opening_s
+
+    def restart(self) -> None:
+        """A new epoch begins."""
+        self.frames = 0
+        self._previous_commit_ms = None
+
+    async def landed(self) -> bool:
+        """Wait until the chunk that runs has come to its end; whether it was committed."""
+        return self._landed is not None and await asyncio.shield(self._landed)
+
+    async def run(self, event_ids: Collection[int] | None, slack_s: float | None, show: Show) -> ChunkOutput:
+        """One chunk with these events (None: all pending); `show` gets it as soon as its tick is durable.
+
+        Raises `ChunkAborted` where it was rolled back, `SessionFailed` where that failed the session, and what
+        `SessionProtocol.begin` does.
+        """
+        began = self._services.clock.now()
+        tick = self._begin(event_ids)
+        assert self._protocol.flight is not None
+        run = _Run(tick, self._protocol.flight.entries, show, began)
+        self._landed = asyncio.get_running_loop().create_future()
+        try:
+            return await self._follow(run, slack_s)
+        except SessionError as error:
+            self._services.observer.chunk_aborted(error.code)
+            raise
+        finally:
+            self._landed.set_result(run.committed)
+
+    def _begin(self, event_ids: Collection[int] | None) -> Tick:
+        try:
+            return self._protocol.begin(self._services.new_id(), event_ids)
+        except SessionError:
+            raise
+        except Exception as bug:  # a reducer's: it would raise at every chunk
+            failure = SessionFailed(f"the events of the chunk could not be applied: {bug!r}")
+            self._fail(failure)
+            raise failure from bug
+
+    async def _follow(self, run: _Run, slack_s: float | None) -> ChunkOutput:
+        try:
+            async for answer in self._services.engine.run_chunk(run.tick, slack_s):
+                if run.trouble is None and self._protocol.is_current(run.tick):
+                    await self._take(run, answer)
+        except EngineError as error:
+            raise self._aborted(run, error) from error
+        except Exception as bug:
+            run.trouble = SessionFailed(f"the engine broke its contract: {bug!r}")
+            raise self._aborted(run, None) from bug
+        if run.output is None or not run.committed:
+            raise self._aborted(run, None)
+        return run.output
+
+    async def _take(self, run: _Run, answer: ChunkReady | ChunkCommitted) -> None:
+        try:
+            if isinstance(answer, ChunkReady):
+                await self._ready(run, answer)
+            else:
+                self._committed(run, answer)
+        except (EchoMismatch, JournalError) as error:
+            run.trouble = error
+
+    async def _ready(self, run: _Run, answer: ChunkReady) -> None:
+        marks = self._protocol.ready(answer.tick)
+        run.ready = answer
+        index, media = self._transport_index, answer.media
+        await self._pen.write(facts.ChunkBegun(run.tick, media.digest, index))
+        if not self._protocol.is_current(run.tick):
+            return  # a reset or close came while it was written
+        self._transport_index += 1
+        self._protocol.show()
+        run.output = ChunkOutput(
+            tick=run.tick,
+            media=media,
+            times=answer.times,
+            previous_commit_ms=self._previous_commit_ms,
+            started_event_ids=marks.started,
+            active_event_ids=marks.active,
+            completed_event_ids=marks.completed,
+            transport_index=index,
+            media_time=media.first_frame / media.fps,
+        )
+        self.frames = media.first_frame + len(media.frames)
+        run.show(run.output)
+        self._observe_shown(run.entries)
+
+    def _committed(self, run: _Run, answer: ChunkCommitted) -> None:
+        assert run.ready is not None and run.output is not None, "an engine is ready before it commits"
+        self._protocol.commit(answer.tick)
+        run.committed = True
+        tick, digest = run.tick, run.ready.media.digest
+        fact = facts.ChunkCommitted(tick.epoch, tick.chunk_index, tick.event_ids, digest)
+        self._pen.write_soon(fact).add_done_callback(self._written)
+        self._previous_commit_ms = answer.commit_ms
+        total_ms = (self._services.clock.now() - run.began) * 1000
+        self.last_chunk = ChunkTimes(run.ready.times, answer.commit_ms, total_ms)
+        self._services.observer.chunk_committed(self.last_chunk)
+
+    def _written(self, written: asyncio.Future[None]) -> None:
+        """What follows a fact that got lost can't be trusted, so the session ends with it."""
+        if not written.cancelled() and isinstance(error := written.exception(), SessionError):
+            self._fail(error)
+
+    def _aborted(self, run: _Run, error: EngineError | None) -> SessionError:
+        """Why a chunk did not come about; fails the session unless it was just cancelled or swept away."""
+        if not self._protocol.is_current(run.tick) and run.trouble is None:
+            return self._swept_away(run.tick)
+        if isinstance(error, ChunkCancelled) and self._protocol.can_cancel():
+            self._protocol.rollback()
+            return ChunkAborted(f"chunk {run.tick.chunk_index} was cancelled")
+        trouble = run.trouble or (as_session_error(error) if error else None)
+        failure = trouble or SessionFailed("the engine ended a chunk without committing it")
+        self._fail(failure)
+        return failure
+
+    def _swept_away(self, tick: Tick) -> SessionError:
+        try:
+            self._protocol.require_alive()
+        except SessionError as state:
+            return state
+        return ChunkAborted(f"chunk {tick.chunk_index} was given up: the session was reset")
+
+    def _observe_shown(self, entries: tuple[Entry, ...]) -> None:
+        now, observer = self._services.clock.now(), self._services.observer
+        if self._first_asked is not None:
+            observer.first_chunk(now - self._first_asked)
+            self._first_asked = None
+        for entry in entries:
+            observer.control_to_frame(now - entry.arrived)
