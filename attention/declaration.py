@@ -24,6 +24,14 @@ class Placement(StrEnum):
     REPLICATED_Q_SHARDED_KV = "replicated_q_sharded_kv"
 
 
+class CachePolicy(StrEnum):
+    """How the caller keeps this layer's K/V. Carried for the caller; nothing here reads it."""
+
+    NONE = "none"  # made anew for each call, as where it depends on the denoising state
+    CONDITION = "condition"  # kept while its condition holds, as a prompt's
+    HISTORY = "history"  # grows with what is committed
+
+
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """One layer's attention: heads and head dim of the projected Q and K/V, and what is computed on them.
@@ -39,19 +47,23 @@ class Declaration:
     kv_heads: int
     head_dim: int
     placement: Placement = Placement.NONE
+    cache: CachePolicy = CachePolicy.NONE
     causal: bool = False
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.computation, Computation):
-            raise RequestRefused("computation", "self or cross", repr(self.computation))
-        if not isinstance(self.placement, Placement):
-            raise RequestRefused("placement", "one of " + ", ".join(Placement), repr(self.placement))
-        if not self.role:
+        for name, value, kind in (
+            ("computation", self.computation, Computation),
+            ("placement", self.placement, Placement),
+            ("cache", self.cache, CachePolicy),
+        ):
+            if not isinstance(value, kind):
+                raise RequestRefused(name, "one of " + ", ".join(kind), repr(value))
+        if not isinstance(self.role, str) or not self.role:
             raise RequestRefused("role", "a non-empty string", repr(self.role))
-        for name, value in (("heads", self.heads), ("kv_heads", self.kv_heads), ("head_dim", self.head_dim)):
-            if value < 1:
-                raise RequestRefused(name, "at least 1", value)
+        for name, count in (("heads", self.heads), ("kv_heads", self.kv_heads), ("head_dim", self.head_dim)):
+            if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+                raise RequestRefused(name, "an integer of at least 1", repr(count))
         if self.heads % self.kv_heads:
             raise RequestRefused("heads", f"a multiple of the {self.kv_heads} K/V heads", self.heads)
         if self.causal and self.computation is Computation.CROSS:

@@ -13,6 +13,11 @@ from attention.masks import Mask
 Kernel = Callable[[Tensor, Tensor, Tensor, Mask | None], Tensor]
 """q [B, Sq, Hq, D], k and v [B, Skv, Hkv, D], a checked mask -> [B, Sq, Hq, D]."""
 
+PartialKernel = Callable[[Tensor, Tensor, Tensor, Mask | None], tuple[Tensor, Tensor]]
+"""As `Kernel`, -> attention to these keys alone [B, Sq, Hq, D] and the log of the sum of the exponentials
+of their logits [B, Hq, Sq], both in fp32 or wider; -inf there and anything finite in the output where a
+row sees none of these keys."""
+
 
 class Backend(Protocol):
     """One way to compute attention."""
@@ -30,3 +35,6 @@ class Backend(Protocol):
 
     def bind(self, needs: Needs) -> Kernel:
         """A kernel for requests of exactly this geometry; every decision is taken here, none in the call."""
+
+    def bind_partial(self, needs: Needs) -> PartialKernel:
+        """As `bind`, for the part of an attention that a shard of the keys makes up."""

@@ -8,13 +8,13 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from attention.backends.base import Kernel
+from attention.backends.base import Kernel, PartialKernel
 from attention.capabilities import Capabilities, Needs
 from attention.masks import Mask
 
 
 class FlashBackend:
-    """`flash_attn_func` (flash-attn 2): no masks but causal, half precision, head dims up to 256."""
+    """flash-attn 2: no masks but causal and documents, half precision, head dims up to 256."""
 
     name = "flash"
     capabilities = Capabilities(
@@ -25,6 +25,7 @@ class FlashBackend:
         max_head_dim=256,
         head_dim_multiple=8,
         packed=True,
+        partial=frozenset({"cuda"}),
     )
 
     def unavailable(self) -> str | None:
@@ -36,7 +37,12 @@ class FlashBackend:
         return None
 
     def bind(self, needs: Needs) -> Kernel:
-        """Bind scale and causality; output rows of invalid queries are zeroed afterwards."""
+        """Bind scale and causality; output rows of invalid queries are zeroed afterwards.
+
+        It aligns causal rows at the last key (since 2.1), as we do.
+        """
+        if needs.packing is not None:
+            return _packed(needs)
         function = import_module("flash_attn").flash_attn_func
         scale, causal = needs.scale, needs.causal
 
@@ -47,3 +53,53 @@ class FlashBackend:
             return out
 
         return attend
+
+    def bind_partial(self, needs: Needs) -> PartialKernel:
+        """`flash_attn_func` with its log-sum-exp, which is fp32 [B, H, Sq]."""
+        assert not needs.causal
+        function, scale = import_module("flash_attn").flash_attn_func, needs.scale
+
+        def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor]:
+            out, lse, _ = function(q, k, v, softmax_scale=scale, return_attn_probs=True)
+            if mask is not None and mask.dead is not None:
+                lse = lse.masked_fill(mask.dead.squeeze(-1), -torch.inf)
+            return out.float(), lse
+
+        return attend
+
+
+def _packed(needs: Needs) -> Kernel:
+    """`flash_attn_varlen_func`; K/V documents are laid out in the order in which the queries see them."""
+    assert needs.packing is not None
+    function = import_module("flash_attn").flash_attn_varlen_func
+    queries = [span for span, _ in needs.packing.pairs]
+    keys = [seen or (0, 0) for _, seen in needs.packing.pairs]
+    q_lengths, kv_lengths = [b - a for a, b in queries], [b - a for a, b in keys]
+    starts_q, starts_kv = _cumulative(q_lengths, needs.device), _cumulative(kv_lengths, needs.device)
+    order = torch.tensor([i for a, b in keys for i in range(a, b)], dtype=torch.int64, device=needs.device)
+    in_order = order.tolist() == list(range(needs.kv_length))
+    blind = torch.zeros(needs.query_length, dtype=torch.bool, device=needs.device)
+    for (start, stop), seen in needs.packing.pairs:
+        blind[start:stop] = seen is None
+    has_blind = bool(blind.any())
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> Tensor:
+        k, v = (k[0], v[0]) if in_order else (k[0].index_select(0, order), v[0].index_select(0, order))
+        out: Tensor = function(
+            q[0],
+            k,
+            v,
+            starts_q,
+            starts_kv,
+            max(q_lengths),
+            max(1, *kv_lengths),
+            softmax_scale=needs.scale,
+            causal=needs.causal,
+        )
+        return (out.masked_fill(blind[:, None, None], 0.0) if has_blind else out)[None]
+
+    return attend
+
+
+def _cumulative(lengths: list[int], device: torch.device) -> Tensor:
+    return torch.tensor([0, *lengths], device=device).cumsum(0).to(torch.int32)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attention.backends.base import Kernel
-from attention.capabilities import Capabilities, Needs
+from attention.backends.base import Kernel, PartialKernel
+from attention.capabilities import MASK_KINDS, Capabilities, Needs
 from attention.masks import Mask
 
 
@@ -21,7 +21,9 @@ class MathBackend:
         dtypes=frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64}),
         devices=frozenset({"cpu", "cuda"}),
         grouped_queries=True,
-        mask_kinds=frozenset({"q_valid", "kv_valid", "pair_bool", "pair_additive", "causal"}),
+        mask_kinds=MASK_KINDS,
+        packed=True,
+        partial=frozenset({"cpu", "cuda"}),
     )
 
     def unavailable(self) -> str | None:
@@ -29,39 +31,56 @@ class MathBackend:
         return None
 
     def bind(self, needs: Needs) -> Kernel:
-        """The oracle with this geometry's scale, causality and head groups."""
+        """The oracle with this geometry's scale, causality, documents and head groups."""
 
         def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> Tensor:
+            out, _ = _attend(q, k, v, mask, needs)
+            return out.to(q.dtype)
+
+        return attend
+
+    def bind_partial(self, needs: Needs) -> PartialKernel:
+        """The oracle's output before it is rounded, and its log-sum-exp."""
+
+        def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor]:
             return _attend(q, k, v, mask, needs)
 
         return attend
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, needs: Needs) -> Tensor:
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, needs: Needs) -> tuple[Tensor, Tensor]:
+    """-> [B, Sq, H, D] and log-sum-exp [B, H, Sq], in fp32 or fp64."""
     wide = torch.float64 if q.dtype is torch.float64 else torch.float32
     groups = needs.heads // needs.kv_heads
     keys = k.to(wide).repeat_interleave(groups, dim=2)  # [B, Skv, Hq, D]
     values = v.to(wide).repeat_interleave(groups, dim=2)
     logits = torch.einsum("bqhd,bkhd->bhqk", q.to(wide), keys) * needs.scale
-    hidden = torch.zeros((1, 1, 1, 1), dtype=torch.bool, device=q.device)
-    if needs.causal:
-        rows = (
-            torch.arange(needs.query_length, device=q.device)[:, None] + needs.kv_length - needs.query_length
-        )
-        hidden = hidden | (torch.arange(needs.kv_length, device=q.device)[None] > rows)
-    if mask is not None and mask.kv_valid is not None:
-        hidden = hidden | ~mask.kv_valid[:, None, None, :]
-    if mask is not None and mask.pair is not None:
-        if mask.pair.dtype is torch.bool:
-            hidden = hidden | ~mask.pair
-        else:
-            logits = logits + mask.pair.to(wide)
-    logits = logits.masked_fill(hidden, -torch.inf)
+    if mask is not None and mask.pair is not None and mask.pair.dtype is not torch.bool:
+        logits = logits + mask.pair.to(wide)
+    logits = logits.masked_fill(_hidden(needs, mask), -torch.inf)
     top = logits.amax(dim=-1, keepdim=True)
-    weights = torch.exp(logits - top.masked_fill(top == -torch.inf, 0.0))
+    top = top.masked_fill(top == -torch.inf, 0.0)
+    weights = torch.exp(logits - top)
     total = weights.sum(dim=-1, keepdim=True)
     weights = weights / total.masked_fill(total == 0, 1.0)  # a fully hidden row stays zero
     out = torch.einsum("bhqk,bkhd->bqhd", weights, values)
     if mask is not None and mask.q_valid is not None:
         out = out.masked_fill(~mask.q_valid[:, :, None, None], 0.0)
-    return out.to(q.dtype)
+    return out, (top + torch.log(total)).squeeze(-1)
+
+
+def _hidden(needs: Needs, mask: Mask | None) -> Tensor:
+    """Which logits do not count: bool, broadcastable to [B, H, Sq, Skv]."""
+    hidden = torch.zeros((1, 1, 1, 1), dtype=torch.bool, device=needs.device)
+    packing = needs.packing or (mask.packing if mask is not None else None)
+    if packing is not None:
+        hidden = hidden | ~packing.isolation(needs.device)
+    if needs.causal:
+        rows = torch.arange(needs.query_length, device=needs.device)[:, None]
+        columns = torch.arange(needs.kv_length, device=needs.device)[None]
+        hidden = hidden | (columns > rows + needs.kv_length - needs.query_length)
+    if mask is not None and mask.kv_valid is not None:
+        hidden = hidden | ~mask.kv_valid[:, None, None, :]
+    if mask is not None and mask.pair is not None and mask.pair.dtype is torch.bool:
+        hidden = hidden | ~mask.pair
+    return hidden

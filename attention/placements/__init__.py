@@ -1,0 +1,1 @@
+"""Attention over the ranks of a process group."""
