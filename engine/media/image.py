@@ -40,7 +40,7 @@ def _decode(data: bytes, width: int, height: int) -> NDArray[np.uint8]:
             raise _too_large(f"{image.width}x{image.height}")
         upright = ImageOps.exif_transpose(image)
         fitted = ImageOps.fit(_flatten(upright), (width, height), Image.Resampling.LANCZOS)
-    return np.asarray(fitted, dtype=np.uint8)
+    return np.array(fitted, dtype=np.uint8)  # a copy: that of a picture is read-only
 
 
 def _too_large(size: str) -> WorldRefused:

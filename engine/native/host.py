@@ -1,0 +1,135 @@
+"""Loads a checkpoint and opens worlds of it, as many as memory has room for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from engine.api import CapacityReached, ModelCard, OpenWorld, WorldRefused
+from engine.camera.commands import SCHEMAS, TRACK
+from engine.checkpoint.load import load_model
+from engine.checkpoint.scenes import SceneFile, read_scenes
+from engine.native.memory import available_bytes
+from engine.native.scenes import first_frame
+from engine.native.world import NativeWorld
+from engine.sampler.schedule import ScheduleRefused
+from engine.worker.messages import Usage
+from engine.world.caches import Caches, make_caches
+from engine.world.model import Model
+from engine.world.spec import MAX_PIXELS, SIZE_MULTIPLE, WorldSpec
+from engine.world.world import open_world
+from kvcache.capacity import plan, required_bytes
+from kvcache.geometry import Geometry
+from kvcache.memory import Memory
+
+CHECKPOINTS: Final = Path(__file__).parents[2] / "checkpoints"
+MEMORY_FRACTION: Final = 0.8
+MAX_WORLDS: Final = 64
+
+
+def make_host(
+    model: str = "tiny",
+    threads: int | None = None,
+    device: str | None = None,
+    max_worlds: int = MAX_WORLDS,
+    memory_fraction: float = MEMORY_FRACTION,
+) -> NativeHost:
+    """The factory that a `Boot` names. `model` is a checkpoint folder, or the name of one that ships with us.
+
+    `device` is a GPU where there is one. Loading happens later, in `NativeHost.load`.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    folder = CHECKPOINTS / model if (CHECKPOINTS / model).is_dir() else Path(model)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return NativeHost(folder, place, max_worlds, memory_fraction)
+
+
+class NativeHost:
+    """One checkpoint on one device. Implements `engine.worker.host.Host`."""
+
+    def __init__(self, folder: Path, device: torch.device, max_worlds: int, memory_fraction: float) -> None:
+        self._folder = folder
+        self._device = device
+        self._max_worlds = max_worlds
+        self._memory_fraction = memory_fraction
+        self._scenes: dict[str, SceneFile] = {}
+        self._open = 0
+        self._model: Model | None = None
+        self._caches: Caches | None = None
+        self._capacity = 0
+
+    def load(self) -> ModelCard:
+        """Raises `CheckpointRefused` with the file and the reason, `CapacityError` where memory is short."""
+        self._model = load_model(self._folder, self._dtype(), self._device)
+        self._caches = make_caches(Memory(self._device))
+        self._scenes = {scene.scene.name: scene for scene in read_scenes(self._folder)}
+        self._capacity = self._plan(self._model)
+        return self._card(self._model)
+
+    def open(self, request: OpenWorld) -> NativeWorld:
+        """Make a world. Raises `WorldRefused` or `CapacityReached`."""
+        assert self._model is not None and self._caches is not None, "load comes first"
+        if self._open >= self._capacity:
+            raise CapacityReached(f"all {self._capacity} worlds are taken")
+        first = first_frame(request, self._scenes)
+        spec = WorldSpec(
+            request.world, first.image, request.prompt, request.seed, first.origin, request.flow_shift
+        )
+        self._require_room(self._model.geometry(request.width, request.height))
+        try:
+            world = open_world(self._model, spec, self._caches)
+        except ScheduleRefused as refused:
+            raise WorldRefused(refused.field, str(refused)) from None
+        self._open += 1
+        return NativeWorld(world, self._leave)
+
+    def usage(self) -> Usage:
+        """In pages of the model's own picture size: every world holds its whole view."""
+        if self._model is None:
+            return Usage()
+        pages = self._model.geometry(*self._size(self._model)).view_pages
+        return Usage(self._open * pages, self._capacity * pages)
+
+    def _require_room(self, geometry: Geometry) -> None:
+        """The plan counts worlds of the model's own size; a larger picture must find its memory, too."""
+        needed, left = required_bytes(geometry, 1), available_bytes(self._device)
+        if needed > left:
+            raise CapacityReached(f"a world of this size takes {needed} bytes, {left} are left")
+
+    def _leave(self) -> None:
+        self._open -= 1
+
+    def _dtype(self) -> torch.dtype:
+        """Half precision is slow on a CPU, and natural on a GPU."""
+        return torch.float32 if self._device.type == "cpu" else torch.bfloat16
+
+    def _plan(self, model: Model) -> int:
+        geometry = model.geometry(*self._size(model), cross_tokens=model.text_encoder.encode("").shape[1])
+        return plan(
+            geometry, available_bytes(self._device), self._memory_fraction, self._max_worlds
+        ).effective
+
+    def _size(self, model: Model) -> tuple[int, int]:
+        return model.card.width, model.card.height
+
+    def _card(self, model: Model) -> ModelCard:
+        frames = model.transformer.config.num_frames_per_block
+        return ModelCard(
+            name=model.card.name,
+            width=model.card.width,
+            height=model.card.height,
+            fps=model.card.fps,
+            size_multiple=SIZE_MULTIPLE,
+            max_pixels=MAX_PIXELS,
+            first_chunk_frames=1 + 4 * (frames - 1),
+            chunk_frames=4 * frames,
+            frames_per_block=frames,
+            steps=len(model.schedule.steps),
+            capacity=self._capacity,
+            scenes=tuple(file.scene for file in self._scenes.values()),
+            control_schemas={TRACK: SCHEMAS},
+            description=model.card.description,
+        )

@@ -1,0 +1,51 @@
+"""A world of the model as the worker's loop wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from engine.api import Tick
+from engine.camera.commands import TRACK
+from engine.camera.motion import IDLE_MOTION
+from engine.world.chunk import Chunk
+from engine.world.world import World
+
+
+class NativeWorld:
+    """Reads ticks for a `World`, and says when its memory is free again."""
+
+    def __init__(self, world: World, released: Callable[[], None]) -> None:
+        self.world = world
+        self._released = released
+        self._open = True
+
+    @property
+    def chunks(self) -> int:
+        """Committed chunks since the epoch began."""
+        return self.world.chunks
+
+    def begin_chunk(self, tick: Tick) -> Chunk:
+        """Stage the next chunk: the tick's prompt and camera; a camera that says nothing stands still."""
+        frames = self.world.model.transformer.config.num_frames_per_block
+        motions = tick.conditioning.get(TRACK, (IDLE_MOTION,) * frames)
+        return self.world.begin_chunk(tick.prompt, cast(tuple[Mapping[str, Any], ...], motions))
+
+    def commit(self) -> None:
+        """Write the chunk's K/V."""
+        self.world.commit()
+
+    def rollback(self) -> None:
+        """Forget the chunk in flight."""
+        self.world.rollback()
+
+    def reset(self) -> None:
+        """Back to the first frame."""
+        self.world.reset()
+
+    def close(self) -> None:
+        """Release all memory; idempotent."""
+        self.world.close()
+        if self._open:
+            self._open = False
+            self._released()
