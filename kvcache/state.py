@@ -239,7 +239,7 @@ def _check_entry(fact: Published | Invalidated | Leased | Returned | Released, o
     match fact:
         case Published():
             if entry.phase is not EntryPhase.BUILDING:
-                raise LedgerError(f"{fact.key!r}: generation {fact.generation} is {entry.phase}")
+                raise Superseded(f"{fact.key!r}: generation {fact.generation} is {entry.phase}")
             if fact.bytes < 0:
                 raise LedgerError(f"{fact.key!r}: bytes={fact.bytes}, must be at least 0")
         case Invalidated():
