@@ -1,7 +1,7 @@
 """Fragmented MP4: an init segment, and one fragment per chunk that holds every one of its frames.
 
-Written here rather than by a muxer: a long-lived one holds frames back, and a fresh one per chunk costs a
-hundred times as much in the event loop.
+Written here rather than by FFmpeg's muxer: a long-lived one holds frames back, a fresh one per chunk takes
+seven times as long (`tests/bench/media.py`), and the server process needs no FFmpeg.
 """
 
 from __future__ import annotations
