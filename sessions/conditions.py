@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.api import Control, FrozenJson, Reducer
@@ -30,22 +30,20 @@ class Conditions:
     states: Mapping[str, FrozenJson]  # track -> its reducer's state
     sources: Mapping[str, str]  # track (or PROMPT) -> the label of the event that set it
 
-    def after(self, entries: Iterable[Entry], reducers: Mapping[str, Reducer]) -> Conditions:
+    def after(self, entries: Sequence[Entry], reducers: Mapping[str, Reducer]) -> Conditions:
         """The conditions once these events, in this order, are applied."""
-        prompt, controls, states = self.prompt, {c.track: c for c in self.controls}, dict(self.states)
-        sources = dict(self.sources)
+        prompt, states, sources = self.prompt, dict(self.states), dict(self.sources)
+        controls = {control.track: control for control in self.controls}
         for entry in entries:
-            event = entry.event
-            if event.prompt is not None:
-                prompt = event.prompt
+            if entry.event.prompt is not None:
+                prompt = entry.event.prompt
                 sources[PROMPT] = entry.label
-            for control in event.controls:
-                states[control.track] = reducers[control.track].apply(states[control.track], control)
-                controls[control.track] = control
-                sources[control.track] = entry.label
-        ordered = tuple(controls.values())
-        if len(ordered) > 1:
-            ordered = tuple(sorted(ordered, key=lambda control: control.track))
+            for control in entry.event.controls:
+                track = control.track
+                states[track] = reducers[track].apply(states[track], control)
+                controls[track] = control
+                sources[track] = entry.label
+        ordered = tuple([controls[track] for track in sorted(controls)])
         return Conditions(prompt, ordered, states, sources)
 
     def advanced(self, reducers: Mapping[str, Reducer]) -> tuple[Conditions, FrozenDict]:
@@ -53,7 +51,8 @@ class Conditions:
         states: dict[str, FrozenJson] = {}
         blocks: dict[str, FrozenJson] = {}
         for track, reducer in reducers.items():
-            states[track], blocks[track] = reducer.advance(self.states[track])
+            states[track], block = reducer.advance(self.states[track])
+            blocks[track] = block
         return Conditions(self.prompt, self.controls, states, self.sources), FrozenDict(blocks)
 
 
@@ -66,9 +65,11 @@ def opening(prompt: str | None, script: Control | None, reducers: Mapping[str, R
     return Conditions(prompt, (script,), states, {})
 
 
-def marks(before: Conditions, after: Conditions, entries: tuple[Entry, ...]) -> EventMarks:
+def marks(before: Conditions, after: Conditions, entries: Sequence[Entry]) -> EventMarks:
     """Which events a chunk starts, has in force, and completes (by having them replaced)."""
-    started = tuple([entry.label for entry in entries])
     active = tuple(dict.fromkeys(after.sources.values()))
+    if not entries:
+        return EventMarks((), active, ())
+    started = tuple([entry.label for entry in entries])
     known = dict.fromkeys((*before.sources.values(), *started))
     return EventMarks(started, active, tuple([label for label in known if label not in active]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 from sessions.errors import InvalidEvent
 from sessions.events import Event, frozen_event
@@ -36,5 +37,7 @@ def make_entry(event: Event, name: str | None = None, arrived: float = 0.0) -> E
 
 def payload_digest(event: Event) -> str:
     """SHA-256 of what an event asks, without its id; the order of its controls does not count."""
-    controls = sorted((control.track, control.schema, control.data) for control in event.controls)
+    controls = [(control.track, control.schema, control.data) for control in event.controls]
+    if len(controls) > 1:
+        controls.sort(key=itemgetter(0))
     return digest((event.prompt, controls))

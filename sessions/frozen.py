@@ -33,53 +33,87 @@ class FrozenDict(dict[str, FrozenJson]):
         return FrozenDict, (dict(self),)
 
 
-def freeze(value: object, path: str = "data", depth: int = 0) -> FrozenJson:
+def freeze(value: object, path: str = "data") -> FrozenJson:
     """A frozen copy of JSON-like data (what is frozen already is taken as it is).
 
-    Raises `InvalidEvent` with the path of the first value that is not JSON: NaN or infinity, an integer
-    beyond +-(2**53 - 1), a key that is not text, text that is not Unicode, other types, nesting deeper than
-    32.
+    Raises `InvalidEvent` with the path of the first value that is not JSON: NaN or infinity, an integer over
+    +-(2**53 - 1), a key that is not text, text that is not Unicode, other types, nesting deeper than 32.
     """
+    try:
+        return _freeze(value, DEEPEST)
+    except _NotJson:
+        _explain(value, path, DEEPEST)
+        raise
+
+
+class _NotJson(Exception):
+    """Something in the data is not JSON; `_explain` finds out what, so that good data pays for no paths."""
+
+
+def _freeze(value: object, levels: int) -> FrozenJson:
     kind = type(value)
-    if value is None or kind is bool or kind is FrozenDict:
-        return value  # type: ignore[return-value]
     if kind is str:
-        return frozen_text(value, path)
-    if kind is float:
-        if not math.isfinite(value):  # type: ignore[arg-type]
-            raise InvalidEvent(f"{path} is {value}: give a finite number", field=path)
+        if value.isascii() or _is_unicode(value):  # type: ignore[attr-defined, arg-type]
+            return value  # type: ignore[return-value]
+    elif kind is int:
+        if -LARGEST_INTEGER <= value <= LARGEST_INTEGER:  # type: ignore[operator]
+            return value  # type: ignore[return-value]
+    elif kind is float:
+        if math.isfinite(value):  # type: ignore[arg-type]
+            return value  # type: ignore[return-value]
+    elif value is None or kind is bool or kind is FrozenDict:
         return value  # type: ignore[return-value]
-    if kind is int:
-        if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:  # type: ignore[operator]
-            raise InvalidEvent(f"{path} is too large an integer: at most 2**53 - 1 in size", field=path)
-        return value  # type: ignore[return-value]
-    if depth >= DEEPEST:
-        raise InvalidEvent(f"{path} is nested deeper than {DEEPEST} levels", field=path)
-    if isinstance(value, list | tuple):
-        return tuple([freeze(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(value)])
-    if isinstance(value, Mapping):
-        return FrozenDict(
-            {_key(key, path): freeze(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
-        )
-    raise InvalidEvent(f"{path} is a {kind.__name__}: give JSON data", field=path)
+    elif levels:
+        if isinstance(value, list | tuple):
+            return tuple([_freeze(item, levels - 1) for item in value])
+        if isinstance(value, Mapping) and all(type(key) is str and _is_unicode(key) for key in value):
+            return FrozenDict({key: _freeze(item, levels - 1) for key, item in value.items()})
+    raise _NotJson
+
+
+def _explain(value: object, path: str, levels: int) -> None:
+    """Raise `InvalidEvent` for the first value in `value` that is not JSON."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidEvent(f"{path} is {value}: give a finite number", field=path)
+    if type(value) is int and abs(value) > LARGEST_INTEGER:
+        raise InvalidEvent(f"{path} is too large an integer: give at most 2**53 - 1 in size", field=path)
+    if isinstance(value, str):
+        frozen_text(value, path)
+    elif isinstance(value, list | tuple | Mapping):
+        if not levels:
+            raise InvalidEvent(f"{path} is nested deeper than {DEEPEST} levels", field=path)
+        _explain_items(value, path, levels - 1)
+    elif value is not None and type(value) not in (bool, int, float):
+        raise InvalidEvent(f"{path} is a {type(value).__name__}: give JSON data", field=path)
+
+
+def _explain_items(value: list[Any] | tuple[Any, ...] | Mapping[Any, Any], path: str, levels: int) -> None:
+    if not isinstance(value, Mapping):
+        for position, item in enumerate(value):
+            _explain(item, f"{path}[{position}]", levels)
+        return
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise InvalidEvent(f"{path} has the key {key!r:.80}: keys are text", field=path)
+        frozen_text(key, path)
+        _explain(item, f"{path}.{key}", levels)
+
+
+def _is_unicode(text: str) -> bool:
+    """False where it holds half of a surrogate pair."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def frozen_text(value: object, path: str) -> str:
     """The text itself; raises `InvalidEvent` where it is none, or holds half of a surrogate pair."""
     if not isinstance(value, str):
         raise InvalidEvent(f"{path} is {value!r:.80}: give text", field=path)
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidEvent(f"{path} is not valid Unicode: {error.reason}", field=path) from None
+    if not _is_unicode(value):
+        raise InvalidEvent(f"{path} is not valid Unicode: it holds half of a surrogate pair", field=path)
     return value
-
-
-def _key(key: object, path: str) -> str:
-    if type(key) is not str:
-        raise InvalidEvent(f"{path} has the key {key!r:.80}: keys are text", field=path)
-    return frozen_text(key, path)
 
 
 _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -68,8 +68,8 @@ class ChunkRunner:
     async def run(self, event_ids: Collection[int] | None, slack_s: float | None, show: Show) -> ChunkOutput:
         """One chunk with these events (None: all pending); `show` gets it as soon as its tick is durable.
 
-        Raises `ChunkAborted` where it was rolled back, `SessionFailed` where that failed the session, and what
-        `SessionProtocol.begin` does.
+        Raises `ChunkAborted` where it was rolled back, `SessionFailed` where that failed the session, and
+        what `SessionProtocol.begin` does.
         """
         began = self._services.clock.now()
         tick = self._begin(event_ids)

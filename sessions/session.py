@@ -129,8 +129,8 @@ class Session:
     ) -> Acceptance | None:
         """Take an interaction under the client's own string (None: one is made), as the next integer id.
 
-        Puts `InteractionQueued` or `InteractionRejected` into the stream's outbox, and waits while that has no
-        room (a client that only writes). None when it was rejected.
+        Puts `InteractionQueued` or `InteractionRejected` into the stream's outbox, and waits while that has
+        no room (a client that only writes). None when it was rejected.
         """
         outbox = self._player.outbox if self._player else None
         if outbox is not None:
