@@ -61,7 +61,7 @@ def test_the_oracle_is_what_is_written_in_the_paper(request: Request) -> None:
 
 def by_hand(request: Request) -> torch.Tensor:
     """Entry by entry, in Python floats."""
-    b, s, h, d = request.q.shape
+    b, s, h, _ = request.q.shape
     groups = request.declaration.heads // request.declaration.kv_heads
     length, mask = request.k.shape[1], request.mask
     out = torch.zeros_like(request.q)
