@@ -43,7 +43,7 @@ TABLE: dict[type[Exception], Fault] = {
     errors.QueueFull: Fault("queue_full", 429, 1013, retryable=True),
     errors.UnknownSession: Fault("unknown_session", 404, 4404),
     errors.SessionExists: Fault("session_exists", 409, 1008),
-    errors.SessionTombstoned: Fault("cleanup_failed", 500, 1011, retryable=True),
+    errors.SessionTombstoned: Fault("cleanup_failed", 409, 1011, retryable=True),
     errors.SessionClosed: Fault("session_closed", 410, 4410),
     errors.SessionFailed: Fault("session_failed", 409, 1011),
     errors.WrongState: Fault("wrong_state", 409, 1008),

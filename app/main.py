@@ -12,6 +12,7 @@ from fastapi.staticfiles import StaticFiles
 
 from app import health, problems, rest, socket
 from app.client import SOCKET_PATH
+from app.description import DESCRIPTION, Application
 from app.edge import Edge
 from app.headers import SecurityHeaders
 from app.settings import Settings
@@ -19,19 +20,13 @@ from engine.api import Engine, Reducer
 from sessions.journal import Journal
 
 STATIC = Path(__file__).resolve().parent.parent / "static"
-DESCRIPTION = """\
-Sessions of generated worlds that a client plays: it sends camera actions and prompts, and receives video.
-
-Play over `WS /v1/realtime/video`. The routes below manage sessions, and step through them chunk by chunk.
-Errors are `application/problem+json` with a `code`, whether it is `retryable`, and the `field` in question.
-"""
 
 
 def create_app(
     settings: Settings, engine: Engine, journal: Journal, reducers: Mapping[str, Reducer]
 ) -> FastAPI:
     """The application over an engine that is not started yet: starting is part of its lifespan."""
-    app = FastAPI(title="Worldline", version="1", description=DESCRIPTION, lifespan=_lifespan)
+    app = Application(title="Worldline", version="1", description=DESCRIPTION, lifespan=_lifespan)
     app.state.edge = Edge(settings, engine, journal, reducers)
     problems.install(app)
     app.include_router(rest.router)

@@ -12,7 +12,7 @@ from app.controls import event_of
 from app.edge import Edge, edge_of
 from app.intake import served_names
 from app.packaging.packager import Packager
-from app.problems import MEDIA_TYPE, Problem
+from app.problems import MEDIA_TYPE
 from app.replies import chunk_metadata, geometry
 from app.strict_route import StrictRoute
 from app.views import (
@@ -27,6 +27,8 @@ from app.views import (
     SessionView,
 )
 from app.wire import EventRequest, ResetRequest, SessionRequest
+from engine.api import CloseFailed
+from sessions.errors import SessionTombstoned
 from sessions.events import Acceptance
 from sessions.session import Session
 from sessions.spec import Format
@@ -43,7 +45,6 @@ def problems(**by_status: str) -> dict[int | str, dict[str, Any]]:
     return {
         int(status[1:]): {
             "description": text,
-            "model": Problem,
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
         for status, text in by_status.items()
@@ -71,7 +72,9 @@ Owner = Annotated[str | None, Depends(owner_of)]
 TheSession = Annotated[Session, Depends(session_of)]
 MISSING = {"s401": "No valid API key.", "s404": "No such session.", "s410": "The session is closed."}
 
-router = APIRouter(prefix="/v1", route_class=StrictRoute)
+router = APIRouter(
+    prefix="/v1", route_class=StrictRoute, responses=problems(s422="A field is wrong: `field` names it.")
+)
 
 
 @router.get("/models", tags=["models"], summary="The served model", responses=problems(s503="Still loading."))
@@ -89,7 +92,7 @@ async def list_models(edge: EdgeNow) -> ModelList:
         s401="No valid API key.",
         s409="The id is in use.",
         s413="The body is too large.",
-        s422="A field is wrong: `field` names it.",
+        s415="The body is not declared as JSON.",
         s503="No room, or still loading: try again after `Retry-After`.",
     ),
 )
@@ -238,5 +241,10 @@ async def close_session(
 ) -> Response:
     """Idempotent. After the chunk in flight, its memory is released."""
     edge.may_close(session_id, owner)
-    await edge.manager.close(session_id, "deleted")
+    try:
+        await edge.manager.close(session_id, "deleted")
+    except (
+        SessionTombstoned
+    ) as error:  # for whoever meets a tombstone it is a conflict; here it is our failure
+        raise CloseFailed(error.message) from error
     return Response(status_code=204)

@@ -1,0 +1,192 @@
+"""Health, readiness, metrics, the demo's page and the description of the API."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.bootstrap import build_reducers
+from app.client import Client, ServerError
+from app.main import create_app
+from app.serving import Server, address
+from app.settings import Settings
+from engine.api import EngineError, EngineState, ModelCard
+from engine.pattern.engine import PatternEngine
+from sessions.memory_journal import MemoryJournal
+
+Start = Callable[..., Awaitable[Any]]
+
+
+async def test_health_answers(server: Any) -> None:
+    assert (await server.client.call("GET", "/health")).json() == {"status": "healthy"}
+    assert (await server.client.call("GET", "/healthz")).status_code == 200
+    assert (await server.client.call("GET", "/readyz")).json() == {"status": "ready", "reason": ""}
+
+
+class Slow(PatternEngine):
+    """Loads when it is told to."""
+
+    def __init__(self, error: EngineError | None = None) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self._error = error
+
+    async def start(self) -> ModelCard:
+        await self.go.wait()
+        if self._error is not None:
+            raise self._error
+        return await super().start()
+
+
+async def test_while_the_model_loads_the_server_lives_but_is_not_ready() -> None:
+    engine, settings = Slow(), Settings(port=0)
+    app = create_app(settings, engine, MemoryJournal(), build_reducers())
+    server = Server(app, settings, app.state.edge.drain)
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup()
+    async with Client(address(server)) as client:
+        assert (await client.call("GET", "/health")).status_code == 200
+        answer = await client.http.get("/readyz")
+        assert (answer.status_code, answer.json()["status"]) == (503, "not ready")
+        assert answer.json()["reason"]
+        with pytest.raises(ServerError) as refused:
+            await client.create(prompt="a")
+        assert (refused.value.status, refused.value.code, refused.value.retryable) == (503, "not_ready", True)
+        async with client.socket() as stream:
+            with pytest.raises(ServerError) as refused:
+                await stream.start(prompt="a")
+            assert (refused.value.code, refused.value.close_code) == ("not_ready", 1013)
+        engine.go.set()
+        await app.state.edge.ready.wait()
+        assert (await client.call("GET", "/readyz")).status_code == 200
+    await server.shutdown()
+
+
+async def test_a_model_that_can_not_be_loaded_is_the_reason_for_not_being_ready(start_server: Start) -> None:
+    engine = Slow(EngineError("no such folder: nowhere"))
+    engine.go.set()
+    server = await start_server(engine)
+    answer = await server.client.http.get("/readyz")
+    assert answer.status_code == 503
+    assert "no such folder: nowhere" in answer.json()["reason"]
+
+
+async def test_a_restarting_engine_is_not_ready(start_server: Start) -> None:
+    class Restarting(PatternEngine):
+        def status(self) -> Any:
+            from dataclasses import replace
+
+            return replace(
+                super().status(), state=EngineState.RESTARTING, reason="the worker died; restarting"
+            )
+
+    server = await start_server(Restarting())
+    answer = await server.client.http.get("/readyz")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "the worker died; restarting")
+
+
+async def samples(server: Any) -> dict[str, float]:
+    text = (await server.client.call("GET", "/metrics")).text
+    return {
+        sample.name
+        + "".join(f"|{value}" for key, value in sorted(sample.labels.items()) if key != "le"): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith("_bucket")
+    }
+
+
+async def test_metrics_tell_sessions_stages_latencies_and_closes(server: Any) -> None:
+    before = await samples(server)
+    assert before["worldline_sessions|active"] == 0
+    assert before["worldline_engine_ready"] == 1
+    async with server.client.stream(prompt="a meadow", mode="stepped", session_id="seen") as stream:
+        await stream.chunk()
+        await stream.keys("w")
+        await stream.chunk()
+        await stream.interact(prompt=" ")
+        await stream.message("session.interaction.rejected")
+        during = await samples(server)
+        assert during["worldline_sessions|active"] == 1
+        assert during["worldline_worlds"] == 1 and during["worldline_pages_in_use"] > 0
+        await stream.send("session.stop")
+        await stream.done()
+    await server.until(lambda: not server.edge.manager.list())
+    after = await samples(server)
+    assert after["worldline_sessions|active"] == 0
+    for stage in ("queue", "denoise", "decode", "encode", "commit", "overhead"):
+        assert after[f"worldline_chunk_stage_seconds_count|{stage}"] == 2
+    assert after["worldline_first_chunk_seconds_count"] == 1
+    assert after["worldline_control_to_frame_seconds_count"] == 1
+    assert after["worldline_events_total|accepted"] == 1
+    assert after["worldline_events_total|invalid_request"] == 1
+    assert after["worldline_sessions_closed_total|stopped"] == 1
+    assert after["worldline_socket_closes_total|1000"] == 1
+    assert after["worldline_queue_depth"] == 0
+
+
+async def test_metrics_carry_no_ids(server: Any) -> None:
+    async with server.client.stream(prompt="secret words", session_id="secret-id") as stream:
+        await stream.chunk()
+        text = (await server.client.call("GET", "/metrics")).text
+    assert "secret" not in text and stream.video["token"] not in text
+
+
+async def test_the_demo_is_served_with_a_policy_that_keeps_it_to_itself(server: Any) -> None:
+    page = await server.client.call("GET", "/")
+    assert page.headers["content-type"].startswith("text/html")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'self'" in policy and "unsafe" not in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+    links = re.findall(r'(?:src|href)="/?(static/[^"]+)"', page.text)
+    assert links
+    for link in links:
+        assert (await server.client.call("GET", f"/{link}")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../pyproject.toml", "/static/%2e%2e/pyproject.toml", "/static//etc/passwd"]
+)
+async def test_nothing_but_the_demo_is_served_from_disk(server: Any, path: str) -> None:
+    assert (await server.client.http.get(path)).status_code == 404
+
+
+async def test_no_other_site_is_let_in_by_cors(server: Any) -> None:
+    answer = await server.client.http.get("/v1/models", headers={"Origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_the_description_of_the_api_says_what_each_route_does_and_how_it_fails(server: Any) -> None:
+    described = (await server.client.call("GET", "/openapi.json")).json()
+    routes = {
+        (method, path): operation
+        for path, operations in described["paths"].items()
+        for method, operation in operations.items()
+    }
+    assert {path for _, path in routes} == {
+        "/v1/models",
+        "/v1/sessions",
+        "/v1/sessions/{session_id}",
+        "/v1/sessions/{session_id}/events",
+        "/v1/sessions/{session_id}/chunks",
+        "/v1/sessions/{session_id}/cancel",
+        "/v1/sessions/{session_id}/reset",
+        "/health",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+    }
+    for (method, path), operation in routes.items():
+        assert operation["summary"] and operation["description"], path
+        if path.startswith("/v1/sessions"):
+            failures = {status for status in operation["responses"] if status >= "400"}
+            assert "401" in failures, (method, path)
+            for status in failures:
+                assert "application/problem+json" in operation["responses"][status]["content"], (path, status)
+    created = described["components"]["schemas"]["SessionRequest"]["properties"]
+    assert all("description" in field or "$ref" in str(field) for field in created.values())
+    assert described["components"]["schemas"]["Problem"]["properties"]["code"]
