@@ -8,7 +8,7 @@ from typing import Final
 
 import av
 import numpy as np
-from av.video.reformatter import ColorRange, Colorspace
+from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
 PRESET: Final = "veryfast"
@@ -27,9 +27,10 @@ def encode_h264(frames: NDArray[np.uint8], fps: int) -> tuple[bytes, ...]:
     range, and says so in its SPS. A fresh encoder on one thread makes the bytes a function of the arguments.
     """
     context = _context(frames, fps)
+    scaler = VideoReformatter()
     packets = []
     for index, frame in enumerate(frames):
-        packets += context.encode(_to_yuv(frame, index))
+        packets += context.encode(_to_yuv(scaler, frame, index))
     packets += context.encode(None)
     units = tuple(_strip(bytes(packet)) for packet in packets)
     assert len(units) == len(frames), f"{len(frames)} frames gave {len(units)} access units"
@@ -66,8 +67,9 @@ def _context(frames: NDArray[np.uint8], fps: int) -> av.VideoCodecContext:
     return context
 
 
-def _to_yuv(frame: NDArray[np.uint8], index: int) -> av.VideoFrame:
-    yuv = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24").reformat(
+def _to_yuv(scaler: VideoReformatter, frame: NDArray[np.uint8], index: int) -> av.VideoFrame:
+    yuv = scaler.reformat(
+        av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24"),
         format="yuv420p",
         dst_colorspace=Colorspace.ITU709,
         dst_color_range=ColorRange.MPEG,
