@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from decimal import Decimal
 from typing import Any
@@ -46,10 +46,25 @@ def scratch_pages(geometry: Geometry) -> int:
     return geometry.branches * (geometry.frames_per_block + extra)
 
 
+def session_bytes(geometry: Geometry) -> int:
+    """Bytes that each session takes for itself: its view, its text, its codec histories."""
+    return geometry.view_pages * geometry.page_bytes + geometry.cross_bytes + geometry.model_state_bytes
+
+
+def shared_bytes(geometry: Geometry) -> int:
+    """Bytes that sessions take once, together: the block in flight, spare pages, scratch."""
+    pages = managed_pages(geometry, 0) + scratch_pages(geometry)
+    return pages * geometry.page_bytes
+
+
 def required_bytes(geometry: Geometry, sessions: int) -> int:
-    """Bytes that `sessions` take at once."""
-    pages = managed_pages(geometry, sessions) + scratch_pages(geometry)
-    return pages * geometry.page_bytes + sessions * (geometry.cross_bytes + geometry.model_state_bytes)
+    """Bytes that `sessions` of one size take at once."""
+    return required_together([geometry] * sessions)
+
+
+def required_together(sessions: Sequence[Geometry]) -> int:
+    """Bytes that sessions of several sizes take at once: one block is in flight at a time, of any of them."""
+    return sum(map(session_bytes, sessions)) + max(map(shared_bytes, sessions), default=0)
 
 
 def plan(geometry: Geometry, available: int, fraction: float, requested: int) -> CapacityPlan:

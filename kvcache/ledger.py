@@ -29,7 +29,9 @@ from kvcache.facts import (
     Returned,
     Totals,
 )
-from kvcache.state import Entry, EntryPhase, OwnerPhase, State, condensed, fold, summary
+from kvcache.fold import condensed, fold
+from kvcache.rules import check
+from kvcache.state import Entry, EntryPhase, OwnerPhase, State, summary
 
 SUMMARIES = 256
 """Closed owners that are remembered by name."""
@@ -201,7 +203,7 @@ class Ledger:
 
     def _append(self, fact: OwnerFact) -> None:
         with self._lock:
-            self._live.check(fact)
+            check(self._live, fact)
             state = self._live.owners.get(fact.owner)
             self._live.apply(fact)
             if isinstance(fact, Closed):

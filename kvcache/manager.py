@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from kvcache.capacity import CapacityPlan
+from kvcache.capacity import CapacityPlan, required_together
 from kvcache.conditioning import ConditioningScope
 from kvcache.errors import CleanupFailed, OutOfMemory, OwnerClosed
 from kvcache.geometry import Geometry
@@ -24,6 +24,7 @@ class SessionCaches:
     """
 
     owner: str
+    geometry: Geometry
     view: KVView
     conditioning: ConditioningScope
 
@@ -40,8 +41,9 @@ class SessionCaches:
 
 
 class CacheManager:
-    """Opens session caches up to the plan's capacity. Used by one thread, the worker's.
+    """Opens session caches up to the plan's capacity and within its budget. Used by one thread, the worker's.
 
+    Sessions may have sizes of their own; the plan's `geometry` is the default.
     `memory` and `storage` decide where tensors lie; both default to plain ones, and faults are injected by
     subclass.
     """
@@ -70,48 +72,59 @@ class CacheManager:
         """Whether the owner holds memory."""
         return owner in self._open
 
-    @property
-    def is_full(self) -> bool:
-        """Whether another session has to wait, or another one to go."""
-        return len(self._open) >= self.plan.effective
+    def can_open(self, owner: str, geometry: Geometry | None = None) -> bool:
+        """Whether the id is free and there is room for a session of this size."""
+        return self.ledger.can_open(owner) and self.has_room(geometry)
 
-    def open(self, owner: str) -> SessionCaches:
+    def has_room(self, geometry: Geometry | None = None) -> bool:
+        """Whether another session of this size fits, in number and in bytes."""
+        sizes = [caches.geometry for caches in self._open.values()]
+        sizes.append(geometry or self.geometry)
+        return len(sizes) <= self.plan.effective and required_together(sizes) <= self.plan.budget
+
+    def open(self, owner: str, geometry: Geometry | None = None) -> SessionCaches:
         """New caches for `owner`.
 
         Raises `OutOfMemory` at capacity, `OwnerExists`, `OwnerTombstoned`, and what the allocator raises;
         then nothing is left behind.
         """
-        if self.is_full and owner not in self._open:
+        geometry = geometry or self.geometry
+        if self.ledger.can_open(owner) and not self.has_room(geometry):
             raise OutOfMemory(f"{len(self._open)} of {self.plan.effective} sessions are open")
         self.ledger.open(owner)
         try:
-            view = open_view(self.geometry, owner, self.ledger, self.memory, self.pool)
+            view = open_view(geometry, owner, self.ledger, self.memory, self.pool)
         except BaseException:
             self.ledger.begin_close(owner)
             self.ledger.close(owner)
             raise
-        caches = SessionCaches(owner, view, ConditioningScope(owner, self.ledger, self.storage))
+        conditioning = ConditioningScope(owner, self.ledger, self.storage)
+        caches = SessionCaches(owner, geometry, view, conditioning)
         self._open[owner] = caches
         return caches
 
     def admit(
-        self, owner: str, busy: Collection[str] = (), evicted: Callable[[str], None] = lambda owner: None
+        self,
+        owner: str,
+        geometry: Geometry | None = None,
+        busy: Collection[str] = (),
+        evicted: Callable[[str], None] = lambda owner: None,
     ) -> SessionCaches:
-        """As `open`, but at capacity the least recently used session that is not busy is closed first.
+        """As `open`, but where there is no room, the least recently used sessions that are not busy go first.
 
-        `evicted` is told of each one that is, so that its owner can be. One whose close fails stays a
+        `evicted` is told of each one that is closed, so that its owner can be. One whose close fails stays a
         tombstone, and the next is tried. Raises `OutOfMemory` where all are busy or stuck.
         """
         if self.ledger.can_open(owner):
             for victim in self.idle(busy):
-                if not self.is_full:
+                if self.has_room(geometry):
                     break
                 try:
                     self.close(victim)
                 except CleanupFailed:
                     continue
                 evicted(victim)
-        return self.open(owner)
+        return self.open(owner, geometry)
 
     def idle(self, busy: Collection[str] = ()) -> list[str]:
         """Open sessions that are not busy, the least recently used first."""

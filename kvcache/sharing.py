@@ -179,8 +179,9 @@ class SharingStore(Generic[Payload]):
             self._ledger.close(self.owner)
 
     def _make_room(self, key: str, size: int) -> bool:
-        """Evict, the least recently used first, until `size` more bytes fit; changes nothing where they never
-        will. The key's own entry goes in any case: it is replaced."""
+        """Evict, the least recently used first, until `size` more bytes fit; changes nothing where they
+        never will. The key's own entry goes in any case: it is replaced.
+        """
         leased = sum(held.bytes for generation, held in self._held.items() if self._is_leased(generation))
         if leased + size > self.max_bytes:
             return False

@@ -1,21 +1,11 @@
-"""What the facts amount to: one fold, and the rules that say which fact may come next."""
+"""What the facts amount to, moved on by one fact at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
 
-from kvcache.errors import (
-    LedgerError,
-    OwnerClosed,
-    OwnerExists,
-    OwnerTombstoned,
-    StillHeld,
-    StillLeased,
-    Superseded,
-)
 from kvcache.facts import (
     BuildBegan,
     Carried,
@@ -27,7 +17,6 @@ from kvcache.facts import (
     Invalidated,
     Leased,
     Opened,
-    OwnerFact,
     Published,
     Released,
     Returned,
@@ -103,52 +92,6 @@ class State:
     newest_generation: int = 0
     newest_lease: int = 0
     live_bytes: int = 0
-
-    # -- rules ---------------------------------------------------------------------------------------------
-
-    def check(self, fact: OwnerFact) -> None:
-        """Raise a `LedgerError` where the rules do not allow `fact` now."""
-        owner = self.owners.get(fact.owner)
-        if isinstance(fact, Opened):
-            self._check_open(fact, owner)
-            return
-        if owner is None:
-            raise OwnerClosed(f"no open owner {fact.owner!r}")
-        match fact:
-            case CloseBegan():
-                if owner.phase is OwnerPhase.CLOSING:
-                    raise LedgerError(f"{fact.owner!r} is closing already")
-            case CleanupFailed():
-                if owner.phase is not OwnerPhase.CLOSING:
-                    raise LedgerError(f"{fact.owner!r} is {owner.phase}, not closing")
-            case Closed():
-                if owner.phase is not OwnerPhase.CLOSING:
-                    raise LedgerError(f"{fact.owner!r} is {owner.phase}, not closing")
-                if owner.entries:
-                    raise StillHeld(f"{fact.owner!r} holds {len(owner.entries)} values that are not released")
-            case BuildBegan():
-                self._check_begin(fact, owner)
-            case Carried():
-                pass
-            case _:
-                _check_entry(fact, owner)
-
-    def _check_open(self, fact: Opened, owner: OwnerState | None) -> None:
-        if owner is None:
-            return
-        if owner.phase is OwnerPhase.TOMBSTONE:
-            raise OwnerTombstoned(f"{fact.owner!r} is blocked: its cleanup failed ({owner.cause})")
-        raise OwnerExists(f"{fact.owner!r} is {owner.phase}")
-
-    def _check_begin(self, fact: BuildBegan, owner: OwnerState) -> None:
-        if owner.phase is OwnerPhase.TOMBSTONE:
-            raise OwnerTombstoned(f"{fact.owner!r} is blocked: its cleanup failed ({owner.cause})")
-        if owner.phase is not OwnerPhase.OPEN:
-            raise OwnerClosed(f"{fact.owner!r} is {owner.phase}")
-        if fact.generation <= owner.newest_generation:
-            raise LedgerError(f"generation {fact.generation} is not above {owner.newest_generation}")
-
-    # -- fold ----------------------------------------------------------------------------------------------
 
     def apply(self, fact: Fact) -> None:
         """Move on by one fact that the rules allow."""
@@ -232,77 +175,6 @@ class State:
         self.newest_lease = max(self.newest_lease, lease)
 
 
-def _check_entry(fact: Published | Invalidated | Leased | Returned | Released, owner: OwnerState) -> None:
-    entry = owner.entries.get(fact.generation)
-    if entry is None or entry.key != fact.key:
-        raise Superseded(f"{fact.key!r}: generation {fact.generation} was overtaken or released")
-    match fact:
-        case Published():
-            if entry.phase is not EntryPhase.BUILDING:
-                raise Superseded(f"{fact.key!r}: generation {fact.generation} is {entry.phase}")
-            if fact.bytes < 0:
-                raise LedgerError(f"{fact.key!r}: bytes={fact.bytes}, must be at least 0")
-        case Invalidated():
-            if entry.phase is EntryPhase.HIDDEN:
-                raise LedgerError(f"{fact.key!r}: generation {fact.generation} is hidden already")
-        case Leased():
-            if entry.phase is not EntryPhase.PUBLISHED:
-                raise Superseded(f"{fact.key!r}: generation {fact.generation} is {entry.phase}")
-            if fact.lease in entry.leases:
-                raise LedgerError(f"{fact.key!r}: lease {fact.lease} is out already")
-        case Returned():
-            if fact.lease not in entry.leases:
-                raise LedgerError(f"{fact.key!r}: lease {fact.lease} is not out")
-        case Released():
-            if entry.phase is not EntryPhase.HIDDEN:
-                raise LedgerError(f"{fact.key!r}: generation {fact.generation} is {entry.phase}, not hidden")
-            if entry.leases:
-                holders = ", ".join(sorted(set(entry.leases.values())))
-                raise StillLeased(f"{fact.key!r}: leased by {holders}")
-            if fact.bytes != entry.bytes:
-                raise LedgerError(f"{fact.key!r}: {fact.bytes} bytes released of {entry.bytes}")
-
-
 def summary(name: str, owner: OwnerState) -> ClosedSummary:
     """What is kept of an owner that closes."""
     return ClosedSummary(name, owner.builds, owner.released_bytes, owner.cleanup_failures)
-
-
-def fold(facts: Iterable[Fact]) -> State:
-    """The state that `facts` amount to. Raises a `LedgerError` where they break the rules."""
-    state = State()
-    for fact in facts:
-        if not isinstance(fact, Totals | ClosedSummary):
-            state.check(fact)
-        state.apply(fact)
-    return state
-
-
-def condensed(name: str, owner: OwnerState) -> list[OwnerFact]:
-    """The fewest facts that fold to `owner`."""
-    facts: list[OwnerFact] = [Opened(name)]
-    for entry in sorted(owner.entries.values(), key=lambda entry: entry.generation):
-        key, generation = entry.key, entry.generation
-        facts.append(BuildBegan(name, key, entry.identity, generation))
-        if entry.phase is EntryPhase.BUILDING:
-            continue
-        facts.append(Published(name, key, generation, entry.bytes))
-        facts.extend(Leased(name, key, generation, lease, who) for lease, who in entry.leases.items())
-        if entry.phase is EntryPhase.HIDDEN:
-            facts.append(Invalidated(name, key, generation, entry.reason))
-    buried = owner.phase is OwnerPhase.TOMBSTONE
-    facts.append(
-        Carried(
-            owner=name,
-            builds=owner.builds,
-            released_bytes=owner.released_bytes,
-            cleanup_failures=owner.cleanup_failures - buried,
-            newest_generation=owner.newest_generation,
-            newest_lease=owner.newest_lease,
-        )
-    )
-    if owner.phase is not OwnerPhase.OPEN:
-        facts.append(CloseBegan(name))
-    if buried:
-        facts.append(CleanupFailed(name, owner.cause))
-    return facts

@@ -102,7 +102,7 @@ class ManagerDrill:
             and name not in self.tombstones
             and (len(self.histories) + len(self.tombstones) < 3 or bool(set(self.histories) - busy))
         )
-        expect(allowed, CacheError, lambda: self.manager.admit(name, busy, evicted))
+        expect(allowed, CacheError, lambda: self.manager.admit(name, None, busy, evicted))
         if allowed:
             self.histories[name] = []
 

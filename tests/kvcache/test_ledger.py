@@ -16,8 +16,8 @@ from kvcache.errors import (
     Superseded,
 )
 from kvcache.facts import Carried, CleanupFailed, CloseBegan, ClosedSummary, Opened, Published, Totals
+from kvcache.fold import fold
 from kvcache.ledger import SUMMARIES, Ledger
-from kvcache.state import fold
 
 
 @pytest.fixture

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 
-from kvcache.capacity import plan
+from kvcache.capacity import plan, required_bytes
 from kvcache.errors import CleanupFailed, OutOfMemory, OwnerClosed, OwnerExists, OwnerTombstoned
 from kvcache.geometry import Geometry
 from kvcache.identity import Identity, Representation
@@ -95,6 +96,22 @@ def test_the_least_recently_used_idle_session_makes_room_and_is_named() -> None:
     assert "c" not in manager
     manager.admit("c", evicted=evicted.append)
     assert evicted == ["c", "b"]
+
+
+def test_a_larger_session_needs_the_room_of_several() -> None:
+    manager = new_manager(4)
+    manager.plan = plan(GEOMETRY, required_bytes(GEOMETRY, 4), 1, 4)
+    large = replace(GEOMETRY, tokens_per_frame=2 * GEOMETRY.tokens_per_frame)
+    evicted: list[str] = []
+    for owner in "abcd":
+        manager.open(owner)
+    caches = manager.admit("large", large, evicted=evicted.append)
+    assert evicted == ["a", "b", "c"]  # the block in flight is larger, too
+    assert caches.view.geometry == large
+    assert manager.memory.live_bytes <= manager.plan.budget
+    huge = replace(GEOMETRY, tokens_per_frame=9 * GEOMETRY.tokens_per_frame)
+    with pytest.raises(OutOfMemory):
+        manager.open("huge", huge)
 
 
 def test_where_all_are_busy_admission_is_refused_and_nobody_goes() -> None:
