@@ -14,9 +14,10 @@ import { LINK_TEXTS, veilOf } from "./states.js";
 import { Stats } from "./stats.js";
 import { Veil } from "./veil.js";
 
-/** How the page was opened: `?decoder=webcodecs|mse|jpeg`, `?scene=NAME`, `?seed=NUMBER`. */
+/** How the page was opened: `?decoder=webcodecs|mse|jpeg`, `?scene=NAME`, `?seed=NUMBER`, `?fps=NUMBER`. */
 const options = new URLSearchParams(location.search);
 const SAMPLE_MS = 250;
+const LOADING_MS = 1000;
 const RESTART_MS = 350; // arrows step through the places; only where they rest a walk starts
 
 /** @param {string} id */
@@ -87,13 +88,17 @@ class Page {
     await this.load();
   }
 
-  /** Ask what is served, and offer it. */
+  /** Ask what is served, and offer it; a model that still loads is waited for. */
   async load() {
-    this.veil.show({ title: "One moment", text: "Asking the server what it serves.", busy: true });
     try {
       this.#offer(await fetchModel(element("key").value));
     } catch (error) {
       element("key-form").hidden = error.status !== 401 && error.status !== 403;
+      if (error.status === 503) {
+        this.veil.show({ title: "Not ready yet", text: error.message, busy: true });
+        setTimeout(() => this.load(), LOADING_MS);
+        return;
+      }
       const text = error.status ? error.message : "The server can't be reached.";
       this.veil.show({ title: "Not ready", text, action: { label: "Try again", run: () => this.load() } });
     }
@@ -147,6 +152,7 @@ class Page {
       format: PLAYERS[this.#playerName].format,
       seed: Number(options.get("seed") ?? Math.floor(Math.random() * 2 ** 31)),
     };
+    if (options.has("fps")) this.#opening.fps = Number(options.get("fps"));
     const key = element("key").value;
     this.session.play(key ? { ...this.#opening, api_key: key } : this.#opening);
     element("screen").focus({ preventScroll: true });

@@ -1,0 +1,118 @@
+"""The demo's page, as a test sees it: what is on the screen, and what a visitor does."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.pattern.marks import KEYS, cell_size, read_number
+
+WIDTH, HEIGHT = 96, 64  # the pattern's picture, in pixels
+FPS = 32  # twice the pattern's own, so that chunks come twice as fast
+PATIENCE_MS = 30_000
+
+# The page's policy allows no evaluated text, so a condition is a function body that polls by itself.
+_UNTIL = """async (limit) => {
+  const met = () => (%s);
+  for (const end = performance.now() + limit; !met(); await new Promise(requestAnimationFrame)) {
+    if (performance.now() > end) throw new Error(document.body.innerText);
+  }
+}"""
+_PIXELS = """([width, height]) => {
+  const small = document.createElement("canvas");
+  Object.assign(small, { width, height });
+  const context = small.getContext("2d", { alpha: false });
+  context.imageSmoothingQuality = "high";
+  context.drawImage(document.getElementById("canvas"), 0, 0, width, height);
+  return btoa(String.fromCharCode(...context.getImageData(0, 0, width, height).data));
+}"""
+
+
+class Demo:
+    """One open page. `problems` are the page's errors; `requested` the addresses that it asked for."""
+
+    def __init__(self, page: Any, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.problems: list[str] = []
+        self.requested: list[str] = []
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", self._heard)
+        page.on("request", lambda request: self.requested.append(request.url))
+
+    def _heard(self, message: Any) -> None:
+        # A lost connection is logged by the browser itself; the page can't help it.
+        if message.type in ("error", "warning") and "WebSocket connection to" not in message.text:
+            self.problems.append(message.text)
+
+    def open(self, query: str = "") -> None:
+        self.page.goto(f"{self.url}?fps={FPS}&{query}")
+        self.page.locator("#veil-action").wait_for()
+
+    def play(self, chunks: int = 1) -> None:
+        self.page.locator("#veil-action").click()
+        self.wait_for_chunks(chunks)
+
+    def wait_for_chunks(self, chunks: int) -> None:
+        """Until so many chunks were on the screen since the walk began."""
+        self.until(f"Number(document.getElementById('screen').dataset.chunks) >= {chunks}")
+
+    def until(self, condition: str) -> None:
+        """Wait for a JavaScript expression to be true."""
+        self.page.evaluate(_UNTIL % condition, PATIENCE_MS)
+
+    def text(self, identity: str) -> str:
+        return str(self.page.locator(f"#{identity}").text_content())
+
+    def picture(self) -> NDArray[np.uint8]:
+        """RGB [64, 96, 3]: what the canvas shows, brought back to the size of the video."""
+        flat = base64.b64decode(self.page.evaluate(_PIXELS, [WIDTH, HEIGHT]))
+        return np.frombuffer(flat, np.uint8).reshape(HEIGHT, WIDTH, 4)[..., :3]
+
+    def skyline(self) -> NDArray[np.int16]:
+        """The part of the picture that only changes when the visitor turns or the prompt does."""
+        return self.picture()[22:38].astype(np.int16)
+
+    def number(self) -> int:
+        """The chunk number that is drawn in the picture."""
+        return read_number(self.picture())
+
+    def lit(self) -> set[str]:
+        """The keys that the picture shows as held."""
+        picture = self.picture()
+        cell = max(1, cell_size(WIDTH) // 2)
+        pitch = 5 * cell
+        top = HEIGHT - 7 * cell
+        found = set()
+        for keys, left in zip(KEYS, (cell, WIDTH - 4 * pitch), strict=True):
+            for place, key in enumerate(keys):
+                box = picture[top : top + 5 * cell, left + place * pitch : left + place * pitch + 3 * cell]
+                if box.max() > 150:
+                    found.add(key)
+        return found
+
+    def wait_for_lit(self, *keys: str) -> None:
+        """Until the picture shows exactly these keys as held."""
+        self.wait_until(lambda: self.lit() == set(keys), f"{keys} held; {self.lit()} are")
+
+    def wait_until(self, met: Any, wanted: str) -> None:
+        """Look at the picture again with each chunk, until `met`."""
+        for _ in range(20):
+            if met():
+                return
+            shown = int(self.page.locator("#screen").get_attribute("data-chunks") or 0)
+            self.wait_for_chunks(shown + 1)
+        raise AssertionError(f"wanted {wanted}")
+
+    def held(self) -> set[str]:
+        """The keys that the page shows as held."""
+        pressed = self.page.locator('.pad button[aria-pressed="true"]')
+        return set(pressed.evaluate_all("buttons => buttons.map((button) => button.dataset.action)"))
+
+    def overflow(self) -> int:
+        """Pixels by which the page is wider than its window."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
