@@ -56,14 +56,16 @@ class Calls:
         self._numbers = itertools.count(1)
         self._pending: dict[int, _Call] = {}
         self._lost: str | None = "the worker has not started"
+        self._fallen: dict[str, str] = {}  # worlds that went with a worker, until they are closed
 
     def connect(self) -> None:
         """A worker listens now."""
         self._lost = None
 
     def lose(self, reason: str) -> None:
-        """The worker is gone: every waiter and every later caller gets `EngineLost`."""
+        """The worker is gone: `EngineLost` for every waiter, and for whoever asks for its worlds later."""
         self._lost = reason
+        self._fallen |= dict.fromkeys(self.worlds, reason)
         self.worlds.clear()
         self.usage = Usage(0, self.usage.pages_total)
         for number, call in self._pending.items():
@@ -114,7 +116,7 @@ class Calls:
         try:
             await self._control(Close(next(self._numbers), world), self._timeout_s)
         except EngineLost:
-            pass
+            self._fallen.pop(world, None)
         except TimeoutError:
             raise CloseFailed(self._overdue("close", world)) from None
         self.worlds.discard(world)
@@ -157,8 +159,9 @@ class Calls:
             raise answer.error
 
     def _begin(self, request: JobRequest) -> _Call:
-        if self._lost is not None:
-            raise EngineLost(self._lost)
+        reason = self._lost or self._fallen.get(request.world)
+        if reason is not None:
+            raise EngineLost(reason)
         call = self._pending[request.call] = _Call(request)
         self._send(request)
         return call

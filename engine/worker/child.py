@@ -21,7 +21,7 @@ LAST_WORDS: Final = 40  # lines of log that are kept to explain a crash
 
 
 class Child:
-    """Spawned, never forked. Whatever it prints goes to the log."""
+    """Spawned, never forked. What it prints goes to the log; a line without a level has the last one's."""
 
     def __init__(self, process: subprocess.Popen[bytes], channel: AsyncChannel) -> None:
         self.process = process
@@ -68,10 +68,12 @@ class Child:
             lambda: asyncio.StreamReaderProtocol(reader), self.process.stdout
         )
         try:
+            level = logging.INFO
             while line := await _read_line(reader):
                 text = line.decode(errors="replace").rstrip()
                 self._lines.append(text)
-                log.info("%s", text)
+                level = logging.getLevelNamesMapping().get(text.partition(" ")[0], level)
+                log.log(level, "%s", text)
         finally:
             transport.close()
 

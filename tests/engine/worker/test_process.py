@@ -96,6 +96,9 @@ async def test_a_worker_that_exits_loses_its_worlds_and_is_started_again(stage: 
         await until(process, EngineState.READY)
         await process.open_world(request("again"))
         assert (await play(process, "again", 0)).frames == first.frames
+        with pytest.raises(EngineLost, match="exited with code 7"):  # also for who was idle meanwhile
+            await play(process, "w", 1)
+        await process.close_world("w")
         await play(process, "again", 1)
 
 
@@ -171,10 +174,14 @@ async def test_a_worker_that_dies_while_loading_gives_its_last_words() -> None:
 
 async def test_what_the_worker_prints_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "worker")
-    async with engine(deeds={"decode 0": "print"}) as process:
+    async with engine(deeds={"decode 0": "print", "probe 1": "raise"}) as process:
         await process.open_world(request("w"))
         await play(process, "w", 0)
-    assert "a word from the model" in [record.message for record in caplog.records]
+        with pytest.raises(ChunkFailed):
+            await play(process, "w", 1)
+    levels = {record.message: record.levelname for record in caplog.records if record.name == "worker"}
+    assert levels["a word from the model"] == "INFO"
+    assert levels["RuntimeError: the model broke"] == "ERROR"  # the traceback's last line
 
 
 def test_the_worker_ends_with_its_server() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.api import OpenWorld, Tick
 from engine.worker.messages import Close, JobRequest, Open, Reset, Run
@@ -117,3 +121,35 @@ def test_a_world_that_is_gone_leaves_nothing_behind() -> None:
     schedule.release("a", gone=True)
     with pytest.raises(KeyError):
         schedule.release("a")
+
+
+JOBS = st.tuples(
+    st.sampled_from("abcd"),
+    st.sampled_from(["chunk", "reset"]),
+    st.one_of(st.none(), st.floats(-5, 5)),
+    st.floats(0, 3),  # seconds since the job before
+)
+
+
+@given(st.lists(JOBS, max_size=40), st.randoms(use_true_random=False))
+def test_any_mixture_is_served_once_in_order_and_one_job_per_world(
+    asked: list[tuple[str, str, float | None, float]], random: Random
+) -> None:
+    schedule, now, running, added, taken = Schedule(), 0.0, list[str](), list[Job](), list[Job]()
+    pending = list(asked)
+    while pending or schedule.depth() or running:
+        step = random.choice(["add", "take", "release"])
+        if step == "add" and pending:
+            world, kind, slack, later = pending.pop(0)
+            now += later
+            job = chunk(world, now, slack) if kind == "chunk" else control(Reset(0, world), now)
+            added.append(job)
+            schedule.add(job)
+        elif step == "take" and (job := schedule.take(now)) is not None:
+            assert job.world not in running
+            running.append(job.world)
+            taken.append(job)
+        elif step == "release" and running:
+            schedule.release(running.pop(random.randrange(len(running))))
+    for world in "abcd":
+        assert [job for job in taken if job.world == world] == [job for job in added if job.world == world]
