@@ -11,10 +11,12 @@ from torch import Tensor
 
 from engine.codec.tiny import TIME, TinyCodec, TinyCodecConfig
 from engine.tiny.frames import TRAINING, clip, to_float
+from engine.tiny.numbers import fast_dtype
 from engine.tiny.render import Kernel
 
 WALK = 15  # latent frames: five blocks
-SHARD = 240  # walks
+SHARD = 60  # walks
+BATCH = 12  # walks encoded at once
 
 
 @dataclass(slots=True)
@@ -49,16 +51,17 @@ def make_shard(
 ) -> Walks:
     """Render and encode the walks of one shard."""
     codec, mean, std = load_codec(codec_path)
-    latents, images, stances, places = [], [], [], []
-    for number in range(index * count, (index + 1) * count):
-        one = clip(stream, 1_000_000 + number, WALK, kernel)
-        video = to_float(one.frames)[None]
-        latents.append(((codec.encode_video(video)[0] - mean) / std).half())
+    clips = [clip(stream, 1_000_000 + n, WALK, kernel) for n in range(index * count, (index + 1) * count)]
+    latents, images = [], []
+    for start in range(0, count, BATCH):
+        video = to_float(torch.stack([one.frames for one in clips[start : start + BATCH]]))
         blank = torch.cat([video[:, :1], torch.zeros_like(video[:, 1 : 1 + 2 * TIME])], dim=1)
-        images.append(((codec.encode_video(blank)[0] - mean) / std).half())
-        stances.append(torch.from_numpy(one.walk.stances.astype(np.float32)))
-        places.append(one.place)
-    return Walks(torch.stack(latents), torch.stack(images), torch.stack(stances), torch.tensor(places))
+        with torch.autocast("cpu", torch.bfloat16, enabled=fast_dtype() is torch.bfloat16):
+            encoded, image = codec.encode_video(video), codec.encode_video(blank)
+        latents.append(((encoded.float() - mean) / std).half())
+        images.append(((image.float() - mean) / std).half())
+    stances = torch.stack([torch.from_numpy(one.walk.stances.astype(np.float32)) for one in clips])
+    return Walks(torch.cat(latents), torch.cat(images), stances, torch.tensor([one.place for one in clips]))
 
 
 def save_shard(walks: Walks, path: Path) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.codec.tiny import PATCH, SPACE, TIME, TinyCodec, TinyCodecConfig
 from engine.tiny.frames import HELD_OUT, TRAINING, clip, psnr, to_float
+from engine.tiny.numbers import fast_dtype
 from engine.tiny.render import compiled_renderer
 
 CLIP_LATENTS = 5
@@ -89,7 +90,7 @@ def train_step(
     codec: TinyCodec, optimizer: torch.optim.Optimizer, video: Tensor, generator: torch.Generator
 ) -> float:
     """One step on [B, 17, 3, H, W]; a little noise on the latents makes the decoder forgiving."""
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", torch.bfloat16, enabled=fast_dtype() is torch.bfloat16):
         latents = codec.encode_video(video)
         noise = torch.randn(latents.shape, generator=generator) * 0.05
         decoded = codec.decode_video(latents + noise)

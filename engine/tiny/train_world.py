@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import multiprocessing
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from engine.camera.session_rays import SessionRays
 from engine.text.words import WordTable
 from engine.tiny.latents import Walks, load_shard, make_shard, save_shard
 from engine.tiny.muon import Muon
+from engine.tiny.numbers import fast_dtype
 from engine.tiny.objective import Noise, one_block_loss, whole_walk_loss
 from engine.tiny.render import compiled_renderer
 from engine.tiny.watch import Watch
@@ -46,7 +48,7 @@ class WorldOptions:
     blocks: int = 48  # per step without context
     walks: int = 6  # per step with context
     walk_every: int = 3  # one step in so many sees context
-    shards: int = 40
+    shards: int = 160
     rate: float = 2e-3
     flat: float = 0.4  # share of the steps before the rate falls
     threads: int = 2
@@ -135,13 +137,6 @@ def new_run(options: WorldOptions, rays: SessionRays) -> Run:
         Muon(matrices, options.rate, dtype=fast_dtype()),
         torch.optim.AdamW(others, options.rate, betas=(0.9, 0.98), weight_decay=0.0),
     )
-
-
-def fast_dtype() -> torch.dtype:
-    """bf16 where the CPU has matrix units for it, fp32 elsewhere (bf16 is emulated, slowly, without them)."""
-    capability = torch.backends.cpu.get_cpu_capability()
-    amx = bool(torch.cpu._is_amx_tile_supported()) if hasattr(torch.cpu, "_is_amx_tile_supported") else False
-    return torch.bfloat16 if amx and capability.startswith("AVX512") else torch.float32
 
 
 def train_world(options: WorldOptions) -> Path:
@@ -255,11 +250,14 @@ def blank_latent(walks: Walks) -> Tensor:
 
 
 def make_shards(options: WorldOptions) -> None:
-    """Make the shards that are missing, one after another."""
+    """Make the shards that are missing, one after another; ends with the process that started it."""
     torch.set_num_threads(1)
+    parent = os.getppid()
     folder = options.run / "data"
     folder.mkdir(parents=True, exist_ok=True)
     missing = [i for i in range(options.shards) if not (folder / f"{i:04d}.pt").exists()]
     kernel = compiled_renderer() if missing else None
     for index in missing:
+        if os.getppid() != parent:
+            break
         save_shard(make_shard(index, options.codec, kernel), folder / f"{index:04d}.pt")
