@@ -27,6 +27,7 @@ class Scene:
     name: str
     title: str
     prompt: str
+    image: bytes | None = field(default=None, repr=False)  # a PNG, JPEG or WebP to show before play
 
 
 @dataclass(frozen=True, slots=True)

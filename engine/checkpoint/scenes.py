@@ -57,7 +57,7 @@ def _scene(folder: Path, where: str, data: Any) -> SceneFile:
     picture = folder / texts["image"]
     if not picture.is_file():
         raise CheckpointRefused(f"{where}.image: there is no {picture}")
-    scene = Scene(texts["name"], texts["title"], texts["prompt"])
+    scene = Scene(texts["name"], texts["title"], texts["prompt"], picture.read_bytes())
     return SceneFile(scene, picture, _origin(where, data.get("origin")))
 
 
