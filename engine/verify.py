@@ -27,7 +27,8 @@ from engine.sampler.schedule import Schedule, ScheduleRefused, Step
 from engine.transformer.config import ConfigRefused, TransformerConfig
 from engine.transformer.model import BlockInputs, TextKV, WorldTransformer
 from engine.transformer.modulation import Modulation
-from engine.world.caches import WorldCaches, layer_slots, make_caches, open_caches
+from engine.transformer.serving import ServingTransformer, serving
+from engine.world.caches import WorldCaches, make_caches, open_caches
 from kvcache.geometry import Geometry
 
 FLOW_TOLERANCE = 1e-5
@@ -126,18 +127,18 @@ class Replay:
     def _play(
         self, block: int, times: list[Modulation], inputs: BlockInputs, text: TextKV, caches: WorldCaches
     ) -> None:
-        slots = layer_slots(caches.view.begin(), self.transformer.config.num_layers)
+        slots = caches.begin()
         noise = iter(torch.split(self.tensors[f"block{block}/noise"], 1))
         flow = self.tensors[f"block{block}/flow"]
 
         def predict(number: int, noisy: Tensor) -> Tensor:
-            out: Tensor = self.transformer(noisy, times[number], inputs, text, slots)
+            out = self.transformer.forward(noisy, times[number], inputs, text, slots)
             self.flow_error = _larger(self.flow_error, _distance(out[0], flow[number]))
             return out
 
         *_, clean = probes(self.schedule, lambda: next(noise), predict)
         self.x0_error = _larger(self.x0_error, _distance(clean, self.tensors[f"block{block}/x0"]))
-        committed = self.transformer(clean, self._time(0.0), inputs, text, slots)
+        committed = self.transformer.forward(clean, self._time(0.0), inputs, text, slots)
         self.flow_error = _larger(self.flow_error, _distance(committed[0], flow[len(times)]))
         caches.view.commit()
 
@@ -151,7 +152,9 @@ class Replay:
         return self.transformer.time(torch.tensor(timestep, dtype=torch.float64))
 
 
-def _transformer(meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> WorldTransformer:
+def _transformer(
+    meta: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> ServingTransformer | WorldTransformer:
     data = dict(meta["model"])
     data["sink_size"] = meta.get("sink_frames", data.get("sink_size"))
     data["sliding_window_num_frames"] = meta.get("window_frames_total", data.get("sliding_window_num_frames"))
@@ -161,7 +164,7 @@ def _transformer(meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Worl
     wanted = {name: tuple(tensor.shape) for name, tensor in transformer.state_dict().items()}
     check_names(wanted, {name: tuple(tensor.shape) for name, tensor in weights.items()}, "weights")
     transformer.load_state_dict(weights)
-    return transformer.requires_grad_(False).eval()
+    return serving(transformer)
 
 
 def _geometry(config: TransformerConfig, meta: Mapping[str, Any]) -> Geometry:

@@ -17,6 +17,7 @@ from engine.codec.streaming import load_tiny_codec
 from engine.sampler.schedule import Schedule, ScheduleRefused
 from engine.text.encoder import TextEncoder
 from engine.text.words import WordTable
+from engine.transformer.serving import serving
 from engine.world.model import Model
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ def load_model(
     except ScheduleRefused as error:
         raise CheckpointRefused(f"{folder}/scheduler/scheduler_config.json: {error}") from None
     transformer = load_transformer(folder / "transformer", dtype, device, policy)
-    return Model(transformer, codec, text_encoder, schedule, index.card, revision_of(folder))
+    return Model(serving(transformer), codec, text_encoder, schedule, index.card, revision_of(folder))
 
 
 def revision_of(folder: Path) -> str:

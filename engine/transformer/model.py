@@ -65,6 +65,16 @@ class WorldTransformer(nn.Module):
         self.blocks = nn.ModuleList(Block(config, policy) for _ in range(config.num_layers))
         self.head = Head(dim, config.out_channels * volume)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What it computes in."""
+        return self.patch_embedding.weight.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where it lies."""
+        return self.patch_embedding.weight.device
+
     # ---------------------------------------------------------------------- once per model
 
     def time(self, times: Tensor, tokens_per_frame: int = 1) -> Modulation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -32,21 +33,19 @@ def make_caches(memory: Memory | None = None) -> Caches:
 class LayerSlots:
     """One layer's place for the block in flight: implements the transformer's `LayerCache`."""
 
-    __slots__ = ("_layer", "_view")
+    __slots__ = ("_layer", "_seen", "_view")
 
     def __init__(self, view: BlockView, layer: int) -> None:
         self._view = view
         self._layer = layer
+        self._seen: tuple[Tensor, Tensor] | None = None
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """[1, S, N, hd] into the view; what the block sees, [1, S', N, hd]."""
-        seen, shown = self._view.write(self._layer, keys.transpose(1, 2), values.transpose(1, 2))
-        return seen.transpose(1, 2), shown.transpose(1, 2)
-
-
-def layer_slots(view: BlockView, layers: int) -> list[LayerSlots]:
-    """The block's place in every layer."""
-    return [LayerSlots(view, layer) for layer in range(layers)]
+        """[1, S, N, hd] into the view; what the block sees, [1, S', N, hd], always the same tensors."""
+        seen = self._view.write(self._layer, keys.transpose(1, 2), values.transpose(1, 2))
+        if self._seen is None:
+            self._seen = (seen[0].transpose(1, 2), seen[1].transpose(1, 2))
+        return self._seen
 
 
 class WorldCaches:
@@ -57,9 +56,20 @@ class WorldCaches:
         self.view = view
         self.text = text
         self._ledger = caches.ledger
+        self._slots: dict[BlockView, tuple[LayerSlots, ...]] = {}
+
+    def begin(self) -> Sequence[LayerSlots]:
+        """Places for the next block, one per layer; one block is in flight at a time."""
+        block = self.view.begin()
+        slots = self._slots.get(block)
+        if slots is None:
+            layers = range(self.view.geometry.layers)
+            slots = self._slots[block] = tuple(LayerSlots(block, layer) for layer in layers)
+        return slots
 
     def close(self) -> None:
         """Release everything; idempotent. What raises leaves a tombstone, and the next call tries again."""
+        self._slots.clear()
         if not self._ledger.begin_close(self.owner):
             return
         try:

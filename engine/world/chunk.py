@@ -82,5 +82,4 @@ class Chunk:
     def _predict(self, number: int, noisy: Tensor) -> Tensor:
         modulation = self.model.modulation(self.schedule.steps[number].timestep)
         latent = noisy.to(self.model.dtype)
-        out: Tensor = self.model.transformer(latent, modulation, self.inputs, self.text, self.slots)
-        return out
+        return self.model.transformer.forward(latent, modulation, self.inputs, self.text, self.slots)

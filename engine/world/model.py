@@ -16,6 +16,7 @@ from engine.sampler.schedule import Schedule
 from engine.text.encoder import TextEncoder
 from engine.transformer.model import WorldTransformer
 from engine.transformer.modulation import Modulation
+from engine.transformer.serving import ServingTransformer
 from engine.world.condition import STRATEGIES, ImageCondition
 from kvcache.geometry import Geometry
 from kvcache.view import DTYPES
@@ -29,7 +30,7 @@ CLEAN = 0.0  # the time of the commit forward
 class Model:
     """`revision` names the weights: two models with the same one give the same worlds."""
 
-    transformer: WorldTransformer
+    transformer: ServingTransformer | WorldTransformer
     codec: Codec
     text_encoder: TextEncoder
     schedule: Schedule
@@ -46,12 +47,12 @@ class Model:
     @property
     def dtype(self) -> torch.dtype:
         """What the transformer computes in."""
-        return self.transformer.patch_embedding.weight.dtype
+        return self.transformer.dtype
 
     @property
     def device(self) -> torch.device:
         """Where the transformer lies."""
-        return self.transformer.patch_embedding.weight.device
+        return self.transformer.device
 
     @torch.inference_mode()
     def modulation(self, timestep: float) -> Modulation:

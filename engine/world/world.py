@@ -16,7 +16,7 @@ from engine.camera.motion import follow
 from engine.codec.image import ImageState
 from engine.sampler.schedule import Schedule
 from engine.transformer.model import TextKV
-from engine.world.caches import Caches, WorldCaches, layer_slots, open_caches
+from engine.world.caches import Caches, WorldCaches, open_caches
 from engine.world.chunk import Chunk
 from engine.world.condition import with_mask
 from engine.world.inputs import block_inputs
@@ -129,7 +129,6 @@ class World:
         latents, image = self.model.image_condition.latents(state)
         condition = with_mask(latents, state.chunks, config)
         inputs = block_inputs(self.model, condition, state.camera.pose, path, lens, state.chunks * frames)
-        slots = layer_slots(self.caches.view.begin(), config.num_layers)
         return Chunk(
             model=self.model,
             schedule=self.schedule,
@@ -140,7 +139,7 @@ class World:
             image=image,
             inputs=inputs,
             text=text,
-            slots=slots,
+            slots=self.caches.begin(),
             size=(self.spec.width, self.spec.height),
         )
 

@@ -13,6 +13,7 @@ from engine.sampler.schedule import Schedule, shifted
 from engine.text.words import WordTable
 from engine.transformer.config import TransformerConfig
 from engine.transformer.model import WorldTransformer
+from engine.transformer.serving import serving
 from engine.world.chunk import Chunk
 from engine.world.model import Model
 from engine.world.spec import WorldSpec
@@ -40,7 +41,7 @@ CONFIG = TransformerConfig(
 def small_model(config: TransformerConfig = CONFIG, schedule: Schedule | None = None) -> Model:
     """The same weights every time."""
     torch.manual_seed(7)
-    transformer = WorldTransformer(config).requires_grad_(False).eval()
+    transformer = serving(WorldTransformer(config))
     codec = TinyCodec(
         TinyCodecConfig(width=8, middle=8, fine=8, latents_mean=(0.1,) * 16, latents_std=(0.8,) * 16)
     )
