@@ -11,6 +11,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -65,7 +66,8 @@ class SqlJournal:
         written = self._submit(lambda _: None)
         self._jobs.put(None)
         thread, self._thread = self._thread, None
-        await written
+        with suppress(JournalUnavailable):
+            await written
         thread.join()  # it has nothing left to do but close its connection
 
     def append(self, world: str, expected: int, fact: Fact, at: float) -> asyncio.Future[None]:

@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from session_fixtures import (
+    SPEC,
+    STEPPED,
+    KeysReducer,
+    ManualClock,
+    ScriptedEngine,
+    calm,
+    keys,
+    managed,
+    until,
+)
+
+from engine.api import CloseFailed, EngineState, OpenWorld, WorldRefused
+from sessions import facts
+from sessions.errors import (
+    CapacityExceeded,
+    Draining,
+    EngineUnavailable,
+    InvalidControl,
+    InvalidSpec,
+    JournalUnavailable,
+    SessionClosed,
+    SessionExists,
+    SessionTombstoned,
+    UnknownSession,
+)
+from sessions.facts import Fact
+from sessions.limits import Limits
+from sessions.manager import SessionManager
+from sessions.memory_journal import MemoryJournal
+from sessions.observer import Observer
+from sessions.spec import Format
+from sessions.state import SessionState
+
+
+async def test_a_session_gets_the_world_that_its_spec_asks_for() -> None:
+    engine = ScriptedEngine()
+    manager = await managed(engine)
+    spec = replace(SPEC, scene=None, image=b"PNG", format=Format.JPEG, flow_shift=5.0)
+    session = await manager.create(spec)
+    info = session.info()
+    asked = engine.worlds[info.world].request
+    assert asked == OpenWorld(info.world, "a meadow", 96, 64, 16, 7, b"PNG", None, "jpeg", 5.0)
+    assert info.spec == replace(spec, image=None)  # the journal keeps it; a thousand sessions should not
+    assert (info.state, info.epoch, info.chunk_index) == (SessionState.ACTIVE, 0, 0)
+    await manager.stop()
+
+
+async def test_ids_are_chosen_or_made() -> None:
+    manager = await managed()
+    chosen = await manager.create(replace(SPEC, session_id="my-world"))
+    made = await manager.create(SPEC)
+    assert manager.get("my-world") is chosen
+    assert manager.get(made.session_id) is made
+    assert made.session_id != (await manager.create(SPEC)).session_id
+    with pytest.raises(UnknownSession):
+        manager.get("nobody")
+    await manager.stop()
+
+
+async def test_a_living_id_is_taken_also_while_it_opens() -> None:
+    engine = SlowOpening()
+    manager = await managed(engine)
+    opening = asyncio.create_task(manager.create(replace(SPEC, session_id="s")))
+    await calm()
+    with pytest.raises(SessionExists):
+        await manager.create(replace(SPEC, session_id="s"))
+    engine.opens.set()
+    await opening
+    with pytest.raises(SessionExists):
+        await manager.create(replace(SPEC, session_id="s"))
+    await manager.stop()
+
+
+class SlowOpening(ScriptedEngine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.opens = asyncio.Event()
+
+    async def open_world(self, request: OpenWorld) -> None:
+        await self.opens.wait()
+        await super().open_world(request)
+
+
+async def test_a_closed_id_can_be_used_again_as_another_instance() -> None:
+    manager = await managed()
+    first = await manager.create(replace(STEPPED, session_id="s"))
+    await first.run_chunk()
+    await manager.close("s")
+    with pytest.raises(SessionClosed):
+        manager.get("s")
+    second = await manager.create(replace(STEPPED, session_id="s"))
+    assert second.info().world != first.info().world
+    assert second.info().chunk_index == 0
+    await manager.stop()
+
+
+async def test_close_is_idempotent_also_from_two_sides_at_once() -> None:
+    engine = ScriptedEngine()
+    manager = await managed(engine)
+    session = await manager.create(replace(SPEC, session_id="s"))
+    await asyncio.gather(session.close(), manager.close("s"), session.close("other"))
+    await manager.close("s")
+    await session.close()
+    assert engine.log == ["open", "close"]
+    with pytest.raises(UnknownSession):
+        await manager.close("nobody")
+    await manager.stop()
+
+
+async def test_an_id_that_was_closed_long_ago_is_closed_still() -> None:
+    manager = await managed(limits=Limits(remembered_ids=1))
+    for session_id in ("a", "b"):
+        await manager.create(replace(SPEC, session_id=session_id))
+        await manager.close(session_id)
+    with pytest.raises(UnknownSession):
+        manager.get("a")
+    await manager.close("a")  # the journal remembers
+    await manager.stop()
+
+
+class StuckClose(ScriptedEngine):
+    stuck = True
+
+    async def close_world(self, world: str) -> None:
+        if self.stuck:
+            raise CloseFailed("3 pages are still leased")
+        await super().close_world(world)
+
+
+async def test_a_world_that_can_not_be_released_is_a_tombstone_until_a_retry_succeeds() -> None:
+    engine = StuckClose()
+    manager = await managed(engine)
+    session = await manager.create(replace(SPEC, session_id="s"))
+    for _ in range(2):
+        with pytest.raises(SessionTombstoned, match="3 pages"):
+            await manager.close("s")
+    info = manager.get("s").info()
+    assert (info.state, info.reason) == (SessionState.CLEANUP_FAILED, "3 pages are still leased")
+    with pytest.raises(SessionTombstoned):
+        await manager.create(replace(SPEC, session_id="s"))
+    with pytest.raises(SessionTombstoned):
+        await session.reset()
+    engine.stuck = False
+    await manager.close("s")
+    assert session.info().state is SessionState.CLOSED
+    await manager.create(replace(SPEC, session_id="s"))
+    await manager.stop()
+
+
+class SilentClose(ScriptedEngine):
+    async def close_world(self, world: str) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_close_that_takes_too_long_says_what_is_pending() -> None:
+    manager = await managed(SilentClose(), limits=Limits(close_s=0.01))
+    session = await manager.create(SPEC)
+    with pytest.raises(SessionTombstoned, match="longer than 0.01 s; pending: the engine's answer"):
+        await session.close()
+
+
+@pytest.mark.parametrize(
+    ("raised", "becomes"),
+    [(WorldRefused("width", "too wide"), InvalidSpec), (CloseFailed("x"), SessionTombstoned)],
+)
+async def test_a_refused_world_leaves_nothing(raised: Exception, becomes: type[Exception]) -> None:
+    class Refusing(ScriptedEngine):
+        async def open_world(self, request: OpenWorld) -> None:
+            raise raised
+
+    journal = MemoryJournal()
+    manager = await managed(Refusing(), journal=journal)
+    with pytest.raises(becomes):
+        await manager.create(replace(SPEC, session_id="s"))
+    assert manager.list() == []
+    assert await journal.latest("s") is None
+
+
+async def test_a_refused_world_names_the_field() -> None:
+    class Refusing(ScriptedEngine):
+        async def open_world(self, request: OpenWorld) -> None:
+            raise WorldRefused("width", "width is 97: give a multiple of 16")
+
+    manager = await managed(Refusing())
+    with pytest.raises(InvalidSpec, match="multiple of 16") as refused:
+        await manager.create(SPEC)
+    assert refused.value.field == "width"
+
+
+@pytest.mark.parametrize(
+    ("script", "error", "field"),
+    [
+        (keys("bad"), InvalidControl, "script.data.keys[0]"),
+        (replace(keys("w"), data={"keys": [float("nan")]}), InvalidSpec, "script.data.keys[0]"),
+        (replace(keys("w"), schema="keys.v9"), InvalidControl, "script.schema"),
+    ],
+)
+async def test_a_bad_script_is_refused_before_a_world_is_made(
+    script: object, error: type[Exception], field: str
+) -> None:
+    engine = ScriptedEngine()
+    manager = await managed(engine)
+    with pytest.raises(error) as refused:
+        await manager.create(replace(SPEC, script=script))
+    assert refused.value.field == field
+    assert engine.log == []
+
+
+async def test_more_sessions_than_the_engine_or_the_limit_has_room_for_are_refused() -> None:
+    manager = await managed(ScriptedEngine(capacity=1))
+    first = await manager.create(SPEC)
+    with pytest.raises(CapacityExceeded):
+        await manager.create(SPEC)
+    await first.close()
+    await manager.create(SPEC)
+    limited = await managed(limits=Limits(sessions=1))
+    await limited.create(SPEC)
+    with pytest.raises(CapacityExceeded, match="1 sessions are open"):
+        await limited.create(SPEC)
+
+
+async def test_without_a_ready_engine_nothing_is_opened() -> None:
+    engine = ScriptedEngine()
+    manager = SessionManager(engine, MemoryJournal(), {"camera": KeysReducer()})
+    with pytest.raises(EngineUnavailable, match="starting"):
+        await manager.create(SPEC)
+    await manager.start()
+    engine.state = EngineState.RESTARTING
+    with pytest.raises(EngineUnavailable, match="restarting"):
+        await manager.create(SPEC)
+
+
+async def test_whoever_gives_up_while_a_session_opens_leaves_none_behind() -> None:
+    engine = SlowOpening()
+    manager = await managed(engine)
+    opening = asyncio.create_task(manager.create(replace(SPEC, session_id="s")))
+    await calm()
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    engine.opens.set()
+    await until(lambda: engine.log == ["open", "close"])
+    assert engine.worlds == {}
+    await until(lambda: manager.list() == [])
+    await manager.create(replace(SPEC, session_id="s"))
+
+
+class FullJournal(MemoryJournal):
+    """Refuses facts of one kind."""
+
+    def __init__(self, kind: type[Fact]) -> None:
+        super().__init__()
+        self.kind: type[Fact] | None = kind
+
+    def _append(self, world: str, expected: int, fact: Fact, at: float) -> None:
+        if self.kind is not None and isinstance(fact, self.kind):
+            raise JournalUnavailable("the disk is full")
+        super()._append(world, expected, fact, at)
+
+
+async def test_a_session_that_can_not_be_journalled_is_not_opened() -> None:
+    engine = ScriptedEngine()
+    journal = FullJournal(facts.SessionOpened)
+    manager = await managed(engine, journal=journal)
+    with pytest.raises(JournalUnavailable):
+        await manager.create(replace(SPEC, session_id="s"))
+    assert engine.worlds == {}
+    journal.kind = None
+    await manager.create(replace(SPEC, session_id="s"))
+
+
+async def test_a_close_that_can_not_be_journalled_closes_all_the_same() -> None:
+    engine = ScriptedEngine()
+    manager = await managed(engine, journal=FullJournal(facts.SessionClosed))
+    session = await manager.create(SPEC)
+    await session.close()
+    assert session.info().state is SessionState.CLOSED
+    assert engine.worlds == {}
+
+
+async def test_sessions_are_listed_in_order_by_state_owner_and_page() -> None:
+    manager = await managed()
+    for session_id, owner in (("c", "key-1"), ("a", "key-2"), ("b", "key-1"), ("d", "key-1")):
+        await manager.create(replace(SPEC, session_id=session_id, owner=owner))
+    ids = [info.session_id for info in manager.list()]
+    assert ids == ["a", "b", "c", "d"]
+    assert [info.session_id for info in manager.list(after="a", limit=2)] == ["b", "c"]
+    assert [info.session_id for info in manager.list(owner="key-1")] == ["b", "c", "d"]
+    assert manager.list(state=SessionState.FAILED) == []
+    await manager.stop()
+
+
+async def test_stop_closes_everything_and_takes_nothing_new() -> None:
+    engine, journal = ScriptedEngine(), MemoryJournal()
+    manager = await managed(engine, journal=journal)
+    session = await manager.create(SPEC)
+    outbox = session.play()
+    await until(lambda: engine.ticks)
+    await manager.stop()
+    await manager.stop()
+    assert engine.worlds == {}
+    assert engine.state is EngineState.STOPPED
+    assert outbox.terminal is not None
+    assert await journal.open_lives() == []
+    with pytest.raises(Draining):
+        await manager.create(SPEC)
+
+
+async def test_what_a_former_server_left_open_is_closed_at_the_start() -> None:
+    journal = MemoryJournal()
+    before = await managed(journal=journal)
+    await before.create(replace(SPEC, session_id="s"))  # and this server is never stopped
+    after = await managed(journal=journal)
+    life = await journal.latest("s")
+    assert life is not None
+    assert life.closed
+    assert (await journal.read(life.world))[-1].fact == facts.SessionClosed("server_restart")
+    await after.create(replace(SPEC, session_id="s"))
+
+
+async def test_an_observer_hears_of_every_state_and_reason() -> None:
+    heard: list[object] = []
+
+    class Listening(Observer):
+        def session_moved(self, before: SessionState | None, after: SessionState) -> None:
+            heard.append((before and before.value, after.value))
+
+        def session_closed(self, reason: str) -> None:
+            heard.append(reason)
+
+    manager = await managed(observer=Listening(), clock=ManualClock())
+    session = await manager.create(SPEC)
+    await session.close("client")
+    assert heard == [(None, "active"), ("active", "closing"), ("closing", "closed"), "client"]
