@@ -19,7 +19,8 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-SOCKET_PATH = "/v1/realtime/video"
+from app.paths import CHUNK_HEADER, SOCKET_PATH
+
 ACTIONS = "lingbot.camera_actions.v1"
 
 
@@ -209,4 +210,4 @@ class Client:
     async def run_chunk(self, session_id: str) -> Chunk:
         """Run one chunk of a stepped session, with all events that wait."""
         answer = await self.call("POST", f"/v1/sessions/{session_id}/chunks")
-        return Chunk(json.loads(answer.headers["x-worldline-chunk"]), answer.content, time.perf_counter())
+        return Chunk(json.loads(answer.headers[CHUNK_HEADER]), answer.content, time.perf_counter())

@@ -11,10 +11,10 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
 from app import health, problems, rest, socket
-from app.client import SOCKET_PATH
 from app.description import DESCRIPTION, Application
 from app.edge import Edge
 from app.headers import SecurityHeaders
+from app.paths import SOCKET_PATH
 from app.settings import Settings
 from engine.api import Engine, Reducer
 from sessions.journal import Journal

@@ -12,6 +12,7 @@ from app.controls import event_of
 from app.edge import Edge, edge_of
 from app.intake import served_names
 from app.packaging.packager import Packager
+from app.paths import CHUNK_HEADER
 from app.problems import MEDIA_TYPE
 from app.replies import chunk_metadata, geometry
 from app.strict_route import StrictRoute
@@ -35,7 +36,6 @@ from sessions.spec import Format
 from sessions.state import SessionState
 
 MEDIA_TYPES = {Format.M4S: "video/mp4", Format.ANNEXB: "video/h264", Format.JPEG: "application/octet-stream"}
-CHUNK_HEADER = "X-Worldline-Chunk"
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, where the server requires one.")
 

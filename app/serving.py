@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
@@ -33,6 +37,23 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: Settings, drain: Callable[[], Awaitable[None]]) -> None:
         super().__init__(_config(app, settings))
         self._drain = drain
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """The first signal ends the server in good order, with exit status 0; a second one at once."""
+        loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self._told, number)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+    def _told(self, number: int) -> None:
+        if self.should_exit:
+            os._exit(128 + number)
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Called once, when the server was told to stop."""

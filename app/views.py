@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
+from app.paths import SOCKET_PATH
 from app.replies import Reply
 from engine.api import ModelCard
 from sessions.info import SessionInfo
@@ -23,7 +24,7 @@ class Links(BaseModel):
     def of(cls, session_id: str) -> Self:
         """The links of one session."""
         path = f"/v1/sessions/{session_id}"
-        return cls(self=path, events=f"{path}/events", chunks=f"{path}/chunks", stream="/v1/realtime/video")
+        return cls(self=path, events=f"{path}/events", chunks=f"{path}/chunks", stream=SOCKET_PATH)
 
 
 class Created(BaseModel):

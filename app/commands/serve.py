@@ -16,7 +16,7 @@ from app.bootstrap import build_engine, build_journal, build_reducers
 from app.edge import Edge
 from app.main import create_app
 from app.serving import Server, address
-from app.settings import Settings
+from app.settings import LogLevel, Settings
 
 
 class EngineChoice(StrEnum):
@@ -72,10 +72,17 @@ def serve(
     except ValidationError as error:
         raise typer.BadParameter(str(error)) from None
     _require_protection(settings)
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    configure_logging(settings.log_level)
     raise typer.Exit(asyncio.run(run(settings)))
+
+
+def configure_logging(level: LogLevel) -> None:
+    """Log lines go to standard error; uvicorn's about every connection only where `debug` is asked for."""
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=level.upper(), format=form, force=True)
+    if level != "debug":
+        logging.getLogger("uvicorn").setLevel("WARNING")
+        logging.getLogger("httpx").setLevel("WARNING")
 
 
 async def run(settings: Settings) -> int:

@@ -10,7 +10,8 @@ import av
 import pytest
 from websockets.asyncio.client import connect
 
-from app.client import SOCKET_PATH, ServerError, Stream
+from app.client import ServerError, Stream
+from app.paths import SOCKET_PATH
 from engine.api import ChunkCommitted, ChunkFailed, ChunkReady, Tick
 from engine.pattern.engine import PatternEngine
 
