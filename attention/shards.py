@@ -59,6 +59,6 @@ def agree_shards(length: int, group: ProcessGroup | None = None) -> Shards:
     """Ask all ranks for their share. A collective call, for once per geometry. Raises `RequestRefused`."""
     world, rank = dist.get_world_size(group), dist.get_rank(group)
     device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
-    lengths = torch.empty(world, dtype=torch.int64, device=device)
-    dist.all_gather_into_tensor(lengths, torch.tensor([length], device=device), group=group)
-    return Shards(tuple(lengths.tolist()), rank)
+    lengths = torch.empty(world, 1, dtype=torch.int64, device=device)
+    dist.all_gather(list(lengths.unbind()), torch.tensor([length], device=device), group=group)
+    return Shards(tuple(lengths.flatten().tolist()), rank)

@@ -58,23 +58,17 @@ class HeadExchange:
         first, last = self._heads
         keys, values = self._exchange(k, v, shards)
         part = None if mask is None else mask.of_heads(first, last)
-        return self._gather(self._attend(q[:, :, first:last], keys, values, part))
+        parts = self._membership.gather(self._attend(q[:, :, first:last], keys, values, part))
+        return parts.permute(1, 2, 0, 3, 4).flatten(2, 3)
 
     def _exchange(self, k: Tensor, v: Tensor, shards: Shards) -> tuple[Tensor, Tensor]:
         """[B, share, Hkv, D] -> [B, total, Hkv / W, D]: all tokens of our heads."""
         world, rank = self._membership.world, self._membership.rank
         b, s, h, d = k.shape
         ours = torch.stack((k, v)).view(2, b, s, world, h // world, d)
-        send = ours.permute(3, 2, 0, 1, 4, 5).reshape(world * s, 2, b, h // world, d)
+        send = ours.permute(3, 2, 0, 1, 4, 5).reshape(world * s, 2, b, h // world, d).contiguous()
         received = send.new_empty(shards.total, *send.shape[1:])
         dist.all_to_all_single(
             received, send, list(shards.lengths), [shards.lengths[rank]] * world, group=self._membership.group
         )
         return received[:, 0].transpose(0, 1), received[:, 1].transpose(0, 1)
-
-    def _gather(self, out: Tensor) -> Tensor:
-        """[B, Sq, Hq / W, D] -> [B, Sq, Hq, D]."""
-        out = out.contiguous()
-        parts = out.new_empty(self._membership.world, *out.shape)
-        dist.all_gather_into_tensor(parts, out, group=self._membership.group)
-        return parts.permute(1, 2, 0, 3, 4).flatten(2, 3)

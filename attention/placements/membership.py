@@ -32,6 +32,13 @@ class Membership:
             raise RequestRefused(name, f"length {shards.length}, this rank's share", tensor.shape[1])
         return shards
 
+    def gather(self, tensor: Tensor) -> Tensor:
+        """The tensor of every rank, [W, *shape]; all have one shape. A collective call."""
+        ours = tensor.contiguous()
+        parts = ours.new_empty(self.world, *ours.shape)
+        dist.all_gather(list(parts.unbind()), ours, group=self.group)
+        return parts
+
 
 def join(group: ProcessGroup | None) -> Membership:
     """Our place in `group`. Raises `RequestRefused` where there is none."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import ProcessGroup
 
@@ -73,8 +72,7 @@ class PartialSums:
     def _gather(self, out: Tensor, logsums: Tensor) -> tuple[Tensor, Tensor]:
         """Our part -> everyone's: [R, B, Sq, H, D] and [R, B, H, Sq], in one collective call."""
         ours = torch.cat((out, logsums.transpose(1, 2).unsqueeze(-1).to(out.dtype)), dim=-1)
-        parts = ours.new_empty(self._membership.world, *ours.shape)
-        dist.all_gather_into_tensor(parts, ours, group=self._membership.group)
+        parts = self._membership.gather(ours)
         return parts[..., :-1], parts[..., -1].transpose(-1, -2)
 
 
