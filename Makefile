@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: serve test lint bench help
+.PHONY: serve test stress lint bench help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -13,6 +13,9 @@ serve: $(STAMP) ## play: open the address it prints (ARGS="--port 9000" for opti
 
 test: $(STAMP) ## all tests that fit in a quarter of an hour
 	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+stress: $(STAMP) ## the long runs: evictions, cancellations, 10,000 chunks (a quarter of an hour)
+	$(BIN)/python -m pytest -m slow tests/stress
 
 lint: $(STAMP) ## style and types
 	$(BIN)/ruff check .
