@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -38,13 +39,20 @@ def make_host(
 ) -> NativeHost:
     """The factory that a `Boot` names. `model` is a checkpoint folder, or the name of one that ships with us.
 
-    `device` is a GPU where there is one. Loading happens later, in `NativeHost.load`.
+    `threads` leaves one core to the server and the encoder, by default, and `device` is a GPU where there is
+    one. Loading happens later, in `NativeHost.load`.
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads or default_threads(os.cpu_count() or 1))
     folder = CHECKPOINTS / model if (CHECKPOINTS / model).is_dir() else Path(model)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return NativeHost(folder, place, max_worlds, memory_fraction)
+
+
+def default_threads(cores: int) -> int:
+    """All but one, up to four: small matrices gain nothing from more, and threads that wait for each other on
+    busy cores were measured ten times slower than one.
+    """
+    return max(1, min(4, cores - 1))
 
 
 class NativeHost:

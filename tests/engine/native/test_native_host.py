@@ -29,6 +29,7 @@ from engine.api import (
     WorldRefused,
 )
 from engine.native import make_host
+from engine.native.host import default_threads
 from engine.native.memory import available_bytes, cgroup_left
 from engine.worker.local import LocalEngine
 from engine.worker.messages import Boot
@@ -203,6 +204,10 @@ def test_memory_is_what_the_machine_and_its_container_have_left(tmp_path: Path) 
     assert cgroup_left(tmp_path) == 450
     (tmp_path / "memory.max").write_text("max\n")
     assert cgroup_left(tmp_path) is None
+
+
+def test_by_default_a_core_is_left_to_the_server() -> None:
+    assert [default_threads(cores) for cores in (1, 2, 4, 5, 64)] == [1, 1, 3, 4, 4]
 
 
 def test_frames_are_pixels(checkpoint: Path) -> None:
