@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from engine.verify import GoldenRefused, verify_camera, verify_golden
+
+torch.set_num_threads(1)
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(scope="module")
+def tensors() -> dict[str, Tensor]:
+    return load_file(DATA / "lingbot_a.safetensors")
+
+
+@pytest.fixture(scope="module")
+def meta() -> dict[str, object]:
+    data: dict[str, object] = json.loads((DATA / "lingbot_a.json").read_text())
+    return data
+
+
+def save(folder: Path, meta: dict[str, object], tensors: dict[str, Tensor]) -> Path:
+    (folder / "golden.json").write_text(json.dumps(meta))
+    save_file(tensors, folder / "golden.safetensors")
+    return folder / "golden"
+
+
+def test_the_recorded_transformer_is_met() -> None:
+    report = verify_golden(DATA / "lingbot_a")
+    assert report.ok
+    assert set(json.loads(report.json_line())) == {"flow_max_abs", "x0_max_abs"}
+
+
+def test_the_recorded_camera_is_met() -> None:
+    report = verify_camera(DATA / "camera")
+    assert report.ok
+    assert set(json.loads(report.json_line())) == {"pose_max_abs", "rays_max_abs"}
+
+
+def test_a_changed_weight_is_out_of_tolerance(
+    tmp_path: Path, meta: dict[str, object], tensors: dict[str, Tensor]
+) -> None:
+    changed = dict(tensors)
+    name = "weights/blocks.1.cam_shift_layer.bias"
+    changed[name] = tensors[name].clone()
+    changed[name][5] += 1e-3
+    assert not verify_golden(save(tmp_path, meta, changed)).ok
+
+
+def test_a_wrong_window_is_out_of_tolerance(
+    tmp_path: Path, meta: dict[str, object], tensors: dict[str, Tensor]
+) -> None:
+    prefix = save(tmp_path, {**meta, "window_frames_total": 6}, tensors)
+    assert not verify_golden(prefix).ok
+
+
+def test_nan_is_out_of_tolerance(tmp_path: Path, meta: dict[str, object], tensors: dict[str, Tensor]) -> None:
+    changed = dict(tensors)
+    changed["block2/flow"] = torch.full_like(tensors["block2/flow"], torch.nan)
+    report = verify_golden(save(tmp_path, meta, changed))
+    assert not report.ok
+    assert report.flow_max_abs != report.flow_max_abs
+
+
+def test_rotary_positions_are_relative_so_a_late_start_changes_nothing_but_rounding(
+    tmp_path: Path, meta: dict[str, object], tensors: dict[str, Tensor]
+) -> None:
+    report = verify_golden(save(tmp_path, {**meta, "start_frame": 300_000}, tensors))
+    assert report.flow_max_abs < 1e-5
+
+
+def test_a_missing_weight_is_named(
+    tmp_path: Path, meta: dict[str, object], tensors: dict[str, Tensor]
+) -> None:
+    less = {name: tensor for name, tensor in tensors.items() if name != "weights/head.modulation"}
+    with pytest.raises(GoldenRefused, match=r"missing: head\.modulation"):
+        verify_golden(save(tmp_path, meta, less))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GoldenRefused, match="nothing"):
+        verify_camera(tmp_path / "nothing")
