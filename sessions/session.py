@@ -200,12 +200,18 @@ class Session:
         return not await self._runner.landed()
 
     async def _step(self) -> ChunkOutput:
-        async with self._resets, self._turn:
-            if self.spec.num_frames is not None and self._runner.frames >= self.spec.num_frames:
-                raise WrongState(
-                    f"all {self.spec.num_frames} frames are made: reset, or open another session"
-                )
-            return await self._runner.run(None, None, lambda output: None)
+        while True:
+            async with self._resets:
+                pass  # a reset that runs comes first
+            async with self._turn:
+                if not self._resets.locked():
+                    return await self._run_step()
+
+    async def _run_step(self) -> ChunkOutput:
+        most = self.spec.num_frames
+        if most is not None and self._runner.frames >= most:
+            raise WrongState(f"all {most} frames are made: reset, or open another session")
+        return await self._runner.run(None, None, lambda output: None)
 
     async def _play(self, player: Player) -> None:
         try:

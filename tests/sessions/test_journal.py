@@ -275,7 +275,7 @@ asyncio.run(main(sys.argv[1]))
 
 
 def write_until_killed(url: str, acknowledged: int) -> int:
-    """Let a process write and kill it -9 once so many facts are acknowledged; the last that it acknowledged."""
+    """Let a process write, and kill it -9 after so many acknowledged facts; the last it acknowledged."""
     command = [sys.executable, "-c", WRITER, url]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as writer:

@@ -162,7 +162,7 @@ class SilentClose(ScriptedEngine):
 async def test_a_close_that_takes_too_long_says_what_is_pending() -> None:
     manager = await managed(SilentClose(), limits=Limits(close_s=0.01))
     session = await manager.create(SPEC)
-    with pytest.raises(SessionTombstoned, match="longer than 0.01 s; pending: the engine's answer"):
+    with pytest.raises(SessionTombstoned, match=r"longer than 0\.01 s; pending: the engine's answer"):
         await session.close()
 
 

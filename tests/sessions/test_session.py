@@ -1,0 +1,604 @@
+"""A session chunk by chunk, without a stream: events, transactions, faults, resets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, calm, keys, managed, until
+from test_manager import FullJournal
+
+from engine.api import (
+    ChunkCommitted,
+    ChunkFailed,
+    ChunkReady,
+    Control,
+    EncodedChunk,
+    EngineState,
+    Tick,
+)
+from sessions import facts
+from sessions.errors import (
+    AlreadyPlaying,
+    ChunkAborted,
+    EchoMismatch,
+    EngineTimeout,
+    EngineUnavailable,
+    EventIdConflict,
+    InvalidControl,
+    JournalUnavailable,
+    NotStepped,
+    SessionClosed,
+    SessionError,
+    SessionFailed,
+    StaleEvent,
+    WrongState,
+)
+from sessions.events import Acceptance, Event
+from sessions.limits import Limits
+from sessions.manager import SessionManager
+from sessions.memory_journal import MemoryJournal
+from sessions.observer import ChunkTimes, Observer
+from sessions.session import Session
+from sessions.state import SessionState
+
+
+def press(event_id: int, *pressed: str) -> Event:
+    return Event(event_id, None, (keys(*pressed),))
+
+
+async def facts_of(journal: MemoryJournal, session: Session) -> list[facts.Fact]:
+    return [record.fact for record in await journal.read(session.info().world)]
+
+
+async def frames(session: Session, chunks: int) -> list[bytes]:
+    return [frame for _ in range(chunks) for frame in (await session.run_chunk()).media.frames]
+
+
+async def test_chunks_have_9_then_12_frames_and_go_on_in_media_time() -> None:
+    session = await (await managed()).create(STEPPED)
+    chunks = [await session.run_chunk() for _ in range(3)]
+    assert [len(chunk.media.frames) for chunk in chunks] == [9, 12, 12]
+    assert [chunk.media_time for chunk in chunks] == [0.0, 9 / 16, 21 / 16]
+    assert [chunk.transport_index for chunk in chunks] == [0, 1, 2]
+    assert [chunk.previous_commit_ms for chunk in chunks] == [None, 5.0, 5.0]
+    assert all(chunk.keyframe for chunk in chunks)
+
+
+async def test_one_chunk_takes_all_pending_events() -> None:
+    session = await (await managed()).create(STEPPED)
+    await session.submit(press(1, "w"))
+    await session.submit(Event(2, "rain"))
+    chunk = await session.run_chunk()
+    assert chunk.tick.event_ids == (1, 2)
+    assert chunk.started_event_ids == ("1", "2")
+    assert chunk.tick.prompt == "rain"
+
+
+async def test_an_event_is_durable_before_it_is_acknowledged_and_its_tick_before_its_pixels_leave() -> None:
+    journal = MemoryJournal()
+    session = await (await managed(journal=journal)).create(replace(STEPPED, session_id="s"))
+    event = press(1, "w")
+    assert await session.submit(event) is Acceptance.ACCEPTED
+    chunk = await session.run_chunk()
+    await session.close("client")
+    opened, accepted, begun, committed, closed = await facts_of(journal, session)
+    assert isinstance(opened, facts.SessionOpened)
+    assert isinstance(accepted, facts.EventAccepted)
+    assert accepted.event.event_id == 1
+    assert begun == facts.ChunkBegun(chunk.tick, chunk.media.digest, 0)
+    assert committed == facts.ChunkCommitted(0, 0, (1,), chunk.media.digest)
+    assert closed == facts.SessionClosed("client")
+
+
+async def test_an_applied_event_is_a_duplicate_and_its_id_stays_taken_across_resets() -> None:
+    session = await (await managed()).create(STEPPED)
+    await session.submit(press(5, "w"))
+    await session.run_chunk()
+    assert await session.submit(press(5, "w")) is Acceptance.DUPLICATE
+    with pytest.raises(EventIdConflict):
+        await session.submit(press(5, "d"))
+    with pytest.raises(StaleEvent):
+        await session.submit(press(4, "d"))
+    await session.submit(press(6, "d"))
+    await session.reset(resume=True)
+    assert await session.submit(press(5, "w")) is Acceptance.DUPLICATE
+    assert await session.submit(press(6, "d")) is Acceptance.DUPLICATE  # dropped by the reset, and told so
+    with pytest.raises(EventIdConflict):
+        await session.submit(press(6, "w"))
+    assert (await session.run_chunk()).tick.event_ids == ()
+
+
+async def test_two_submits_of_one_id_at_once_are_one_event() -> None:
+    session = await (await managed()).create(STEPPED)
+    both = await asyncio.gather(session.submit(press(1, "w")), session.submit(press(1, "w")))
+    assert sorted(both) == [Acceptance.ACCEPTED, Acceptance.DUPLICATE]
+    conflicting = asyncio.gather(
+        session.submit(press(2, "w")), session.submit(press(2, "d")), return_exceptions=True
+    )
+    assert [type(outcome) for outcome in await conflicting] == [Acceptance, EventIdConflict]
+
+
+async def test_changes_to_a_submitted_payload_are_invisible() -> None:
+    session = await (await managed()).create(STEPPED)
+    control = keys("w")
+    await session.submit(Event(1, None, (control,)))
+    control.data["keys"].append("bad")
+    assert (await session.run_chunk()).tick.controls == (Control("camera", "keys.v1", {"keys": ("w",)}),)
+
+
+async def test_a_refused_event_harms_nothing() -> None:
+    session = await (await managed()).create(STEPPED)
+    with pytest.raises(InvalidControl):
+        await session.submit(press(1, "bad"))
+    assert (await session.run_chunk()).tick.event_ids == ()
+    assert session.info().state is SessionState.ACTIVE
+
+
+async def test_a_full_disk_fails_the_event_and_not_the_session() -> None:
+    journal = FullJournal(facts.EventAccepted)
+    session = await (await managed(journal=journal)).create(STEPPED)
+    with pytest.raises(JournalUnavailable):
+        await session.submit(press(1, "w"))
+    assert (await session.run_chunk()).tick.event_ids == ()
+    journal.kind = None
+    assert await session.submit(press(1, "w")) is Acceptance.ACCEPTED
+    assert (await session.run_chunk()).tick.event_ids == (1,)
+
+
+async def test_pixels_do_not_leave_without_their_tick_in_the_journal() -> None:
+    journal = FullJournal(facts.ChunkBegun)
+    session = await (await managed(journal=journal)).create(STEPPED)
+    with pytest.raises(JournalUnavailable):
+        await session.run_chunk()
+    assert session.info().state is SessionState.FAILED
+    journal.kind = None
+    await session.reset(resume=True)
+    assert (await session.run_chunk()).tick.epoch == 1
+
+
+async def test_only_stepped_sessions_are_asked_for_chunks() -> None:
+    session = await (await managed()).create(SPEC)
+    with pytest.raises(NotStepped):
+        await session.run_chunk()
+
+
+async def test_a_session_with_a_stream_is_not_asked_for_chunks() -> None:
+    session = await (await managed()).create(STEPPED)
+    session.play()
+    with pytest.raises(AlreadyPlaying):
+        await session.run_chunk()
+    with pytest.raises(AlreadyPlaying):
+        session.play()
+    await session.close()
+
+
+async def test_chunks_that_are_asked_for_at_once_take_turns() -> None:
+    session = await (await managed()).create(STEPPED)
+    chunks = await asyncio.gather(*(session.run_chunk() for _ in range(3)))
+    assert [chunk.tick.chunk_index for chunk in chunks] == [0, 1, 2]
+
+
+async def test_no_more_frames_are_made_than_were_asked_for() -> None:
+    session = await (await managed()).create(replace(STEPPED, num_frames=21))
+    await frames(session, 2)
+    with pytest.raises(WrongState, match="all 21 frames"):
+        await session.run_chunk()
+    await session.reset(resume=True)
+    await frames(session, 2)
+
+
+# Cancelling
+
+
+async def test_cancelling_rolls_the_chunk_back_and_leaves_the_session_as_it_was() -> None:
+    engine = ScriptedEngine()
+    session = await (await managed(engine)).create(STEPPED)
+    alone = await (await managed()).create(STEPPED)
+    await session.run_chunk()
+    await session.submit(press(1, "w"))
+    engine.gate.clear()
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: len(engine.ticks) == 2)
+    assert await session.cancel()
+    with pytest.raises(ChunkAborted, match="cancelled"):
+        await chunk
+    assert session.info().pending_event_ids == (1,)
+    assert session.info().chunk_index == 1
+    engine.gate.set()
+    again = await session.run_chunk()
+    await alone.run_chunk()
+    await alone.submit(press(1, "w"))
+    assert again.media == (await alone.run_chunk()).media
+
+
+async def test_cancelling_nothing_does_nothing() -> None:
+    session = await (await managed()).create(STEPPED)
+    assert not await session.cancel()
+    await session.run_chunk()
+    assert not await session.cancel()
+
+
+async def test_once_its_pixels_have_left_a_cancel_waits_for_the_commit() -> None:
+    engine = ScriptedEngine()
+    engine.commits.clear()
+    session = await (await managed(engine)).create(STEPPED)
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    cancel = asyncio.create_task(session.cancel())
+    await calm()
+    assert not cancel.done()
+    engine.commits.set()
+    assert not await cancel
+    assert (await chunk).tick.chunk_index == 0
+    assert session.info().chunk_index == 1
+
+
+async def test_a_caller_that_goes_away_cancels_its_chunk() -> None:
+    engine = ScriptedEngine()
+    engine.gate.clear()
+    session = await (await managed(engine)).create(STEPPED)
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: engine.ticks)
+    chunk.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await chunk
+    await until(lambda: session._protocol.flight is None)
+    engine.gate.set()
+    assert (await session.run_chunk()).tick.chunk_index == 0
+
+
+# Faults
+
+
+class Failing(ScriptedEngine):
+    """Raises in one stage of one chunk."""
+
+    def __init__(self, stage: str, error: Exception, chunk: int = 1) -> None:
+        super().__init__()
+        self.stage, self.error, self.chunk = stage, error, chunk
+
+    def check(self, stage: str, tick: Tick) -> None:
+        if stage == self.stage and tick.chunk_index == self.chunk and tick.epoch == 0:
+            raise self.error
+
+    async def probe(self, tick: Tick) -> None:
+        self.check("probe", tick)
+
+    async def ready(self, tick: Tick, media: EncodedChunk) -> ChunkReady:
+        self.check("ready", tick)
+        return await super().ready(tick, media)
+
+    async def commit(self, tick: Tick) -> ChunkCommitted:
+        self.check("commit", tick)
+        return await super().commit(tick)
+
+
+@pytest.mark.parametrize("stage", ["probe", "ready", "commit"])
+@pytest.mark.parametrize("error", [ChunkFailed("out of memory"), ZeroDivisionError("out of memory")])
+async def test_an_engine_that_raises_fails_the_session_which_a_reset_revives(
+    stage: str, error: Exception
+) -> None:
+    journal = MemoryJournal()
+    manager = await managed(Failing(stage, error), journal=journal)
+    session, other = await manager.create(STEPPED), await manager.create(STEPPED)
+    undisturbed = await frames(other, 1)
+    await session.run_chunk()
+    with pytest.raises(SessionFailed, match="out of memory"):
+        await session.run_chunk()
+    info = session.info()
+    assert info.state is SessionState.FAILED
+    assert "out of memory" in info.reason
+    with pytest.raises(SessionFailed):
+        await session.submit(press(1, "w"))
+    with pytest.raises(SessionFailed):
+        await session.run_chunk()
+    assert other.info().state is SessionState.ACTIVE
+    failed = [fact for fact in await facts_of(journal, session) if isinstance(fact, facts.SessionFailed)]
+    assert [(fact.epoch, fact.chunk_index, fact.code) for fact in failed] == [(0, 1, "session_failed")]
+    await session.reset(resume=True)
+    assert session.info().state is SessionState.ACTIVE
+    assert await frames(session, 1) == undisturbed
+
+
+class WrongEcho(ScriptedEngine):
+    at: type = ChunkReady
+
+    async def run_chunk(
+        self, tick: Tick, slack_s: float | None = None
+    ) -> AsyncIterator[ChunkReady | ChunkCommitted]:
+        async for answer in super().run_chunk(tick, slack_s):
+            wrong = replace(tick, prompt="another")
+            yield replace(answer, tick=wrong) if isinstance(answer, self.at) else answer
+
+
+@pytest.mark.parametrize("at", [ChunkReady, ChunkCommitted])
+async def test_an_answer_to_another_tick_commits_nothing(at: type) -> None:
+    engine, journal = WrongEcho(), MemoryJournal()
+    engine.at = at
+    session = await (await managed(engine, journal=journal)).create(STEPPED)
+    with pytest.raises(EchoMismatch):
+        await session.run_chunk()
+    assert session.info().state is SessionState.FAILED
+    assert session.info().chunk_index == 0
+    assert not any(isinstance(fact, facts.ChunkCommitted) for fact in await facts_of(journal, session))
+
+
+class HalfAnswer(ScriptedEngine):
+    async def run_chunk(
+        self, tick: Tick, slack_s: float | None = None
+    ) -> AsyncIterator[ChunkReady | ChunkCommitted]:
+        async for answer in super().run_chunk(tick, slack_s):
+            if isinstance(answer, ChunkReady):
+                yield answer
+
+
+async def test_an_engine_that_never_commits_fails_the_session() -> None:
+    session = await (await managed(HalfAnswer())).create(STEPPED)
+    with pytest.raises(SessionFailed, match="without committing"):
+        await session.run_chunk()
+
+
+class Mortal(ScriptedEngine):
+    """Its worker can die and come back without its worlds."""
+
+    def die(self) -> None:
+        self.state = EngineState.RESTARTING
+        for world in self.worlds.values():
+            world.cancelled.set()
+        self.worlds.clear()
+
+    def come_back(self) -> None:
+        self.state = EngineState.READY
+
+    async def probe(self, tick: Tick) -> None:
+        await self.gate.wait()
+        self.world(tick.world)
+
+
+async def mortal() -> tuple[Mortal, SessionManager, Session, Session]:
+    engine = Mortal()
+    manager = await managed(engine)
+    busy = await manager.create(replace(STEPPED, session_id="busy"))
+    idle = await manager.create(replace(STEPPED, session_id="idle", scene=None, image=b"PNG"))
+    return engine, manager, busy, idle
+
+
+async def test_a_lost_engine_fails_all_its_sessions_idle_ones_too() -> None:
+    engine, _, busy, idle = await mortal()
+    engine.gate.clear()
+    chunk = asyncio.create_task(busy.run_chunk())
+    await until(lambda: engine.ticks)
+    engine.die()
+    engine.gate.set()
+    with pytest.raises((EngineUnavailable, SessionFailed), match="the worker died"):
+        await chunk
+    for session in (busy, idle):
+        assert session.info().state is SessionState.FAILED
+        assert "the worker died" in session.info().reason
+        with pytest.raises(SessionFailed):
+            await session.submit(press(1, "w"))
+
+
+async def test_a_loss_that_nobody_waited_for_is_noticed_when_someone_looks() -> None:
+    engine, manager, busy, _ = await mortal()
+    engine.die()
+    assert {info.state for info in manager.list()} == {SessionState.FAILED}
+    with pytest.raises(EngineUnavailable):
+        await busy.reset()
+
+
+async def test_after_a_restart_new_sessions_work_and_lost_ones_can_be_reset() -> None:
+    engine, manager, busy, idle = await mortal()
+    engine.die()
+    assert manager.get("idle").info().state is SessionState.FAILED
+    engine.come_back()
+    new = await manager.create(STEPPED)
+    await new.run_chunk()
+    await idle.reset(resume=True)
+    assert engine.worlds[idle.info().world].request.image == b"PNG"  # read back from the journal
+    await idle.run_chunk()
+    await busy.close()
+    assert busy.info().state is SessionState.CLOSED
+
+
+async def test_a_world_that_went_with_a_restart_unnoticed_fails_its_session_alone() -> None:
+    engine, manager, busy, idle = await mortal()
+    engine.die()
+    engine.come_back()
+    new = await manager.create(STEPPED)
+    with pytest.raises(SessionFailed, match="its world is gone"):
+        await idle.run_chunk()
+    assert new.info().state is SessionState.ACTIVE
+    assert busy.info().state is SessionState.ACTIVE
+
+
+# Resets
+
+
+async def test_a_reset_starts_the_same_world_again() -> None:
+    session = await (await managed()).create(STEPPED)
+    first = await frames(session, 3)
+    await session.submit(Event(1, "rain"))
+    await frames(session, 1)
+    done = await session.reset(resume=True)
+    assert (done.epoch, done.discarded_event_ids) == (1, ())
+    assert await frames(session, 3) == first
+
+
+async def test_a_reset_drops_pending_events_by_id() -> None:
+    session = await (await managed()).create(STEPPED)
+    await session.submit(press(3, "w"))
+    await session.interact("evt-a", "rain")
+    done = await session.reset()
+    assert done.discarded_event_ids == ("3", "evt-a")
+    assert session.info().waiting
+    with pytest.raises(WrongState, match="no prompt since the reset"):
+        await session.run_chunk()
+    await session.submit(Event(9, "snow"))
+    assert (await session.run_chunk()).tick.prompt == "snow"
+
+
+async def test_a_reset_cancels_the_chunk_in_flight() -> None:
+    engine = ScriptedEngine()
+    session = await (await managed(engine)).create(STEPPED)
+    await session.submit(press(1, "w"))
+    engine.gate.clear()
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: engine.ticks)
+    done = await session.reset(resume=True)
+    assert done.discarded_event_ids == ("1",)
+    with pytest.raises(ChunkAborted):
+        await chunk
+    engine.gate.set()
+    assert (await session.run_chunk()).tick.event_ids == ()
+
+
+async def test_events_that_come_during_a_reset_belong_to_the_new_epoch() -> None:
+    engine = ScriptedEngine()
+    engine.commits.clear()
+    session = await (await managed(engine)).create(STEPPED)
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    reset = asyncio.create_task(session.reset())
+    await calm()
+    assert not reset.done()
+    await session.submit(Event(1, "snow"))
+    engine.commits.set()
+    assert (await reset).discarded_event_ids == ()
+    with pytest.raises(ChunkAborted):
+        await chunk
+    chunk = await session.run_chunk()
+    assert (chunk.tick.epoch, chunk.tick.event_ids, chunk.tick.chunk_index) == (1, (1,), 0)
+
+
+class SilentReset(ScriptedEngine):
+    async def reset_world(self, world: str) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_reset_that_takes_too_long_fails_the_session_and_says_what_is_pending() -> None:
+    session = await (await managed(SilentReset(), limits=Limits(reset_s=0.01))).create(STEPPED)
+    with pytest.raises(EngineTimeout, match=r"longer than 0\.01 s"):
+        await session.reset()
+    assert session.info().state is SessionState.FAILED
+    await session.close()
+
+
+async def test_resets_at_once_take_turns() -> None:
+    session = await (await managed()).create(STEPPED)
+    done = await asyncio.gather(session.reset(), session.reset(resume=True), session.reset(resume=True))
+    assert [reset.epoch for reset in done] == [1, 2, 3]
+    assert (await session.run_chunk()).tick.epoch == 3
+
+
+# Closing
+
+
+async def test_a_closed_session_takes_nothing() -> None:
+    session = await (await managed()).create(STEPPED)
+    await session.close()
+    for call in (session.run_chunk(), session.submit(press(1, "w")), session.reset()):
+        with pytest.raises(SessionClosed):
+            await call
+    with pytest.raises(SessionClosed):
+        session.play()
+
+
+async def test_closing_gives_up_the_chunk_in_flight() -> None:
+    engine = ScriptedEngine()
+    engine.gate.clear()
+    session = await (await managed(engine)).create(STEPPED)
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: engine.ticks)
+    await session.close()
+    with pytest.raises(SessionClosed):
+        await chunk
+    assert engine.worlds == {}
+
+
+async def test_closing_during_a_reset_leaves_no_world() -> None:
+    engine = ScriptedEngine()
+    engine.commits.clear()
+    session = await (await managed(engine)).create(STEPPED)
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    reset = asyncio.create_task(session.reset())
+    await calm()
+    close = asyncio.create_task(session.close())
+    await calm()
+    engine.commits.set()
+    await close
+    await asyncio.gather(reset, chunk, return_exceptions=True)
+    assert isinstance(reset.exception(), SessionError)
+    assert engine.worlds == {}
+    assert session.info().state is SessionState.CLOSED
+
+
+# Together
+
+
+async def test_interleaved_sessions_make_the_same_frames_as_alone() -> None:
+    async def walk(session: Session, name: str) -> list[bytes]:
+        made = []
+        for step in range(5):
+            await session.submit(Event(step, f"{name} {step}", (keys("wasd"[step % 4]),)))
+            made += await frames(session, 1)
+        return made
+
+    manager = await managed()
+    specs = [replace(STEPPED, seed=seed) for seed in range(4)]
+    together = await asyncio.gather(
+        *[walk(await manager.create(spec), f"walk {spec.seed}") for spec in specs]
+    )
+    for spec, made in zip(specs, together, strict=True):
+        assert await walk(await (await managed()).create(spec), f"walk {spec.seed}") == made
+    assert len({frame for made in together for frame in made}) == 4 * (9 + 4 * 12)
+
+
+async def test_an_observer_hears_stage_times_first_chunk_and_control_to_frame() -> None:
+    heard: dict[str, list[object]] = {"chunk": [], "first": [], "control": [], "event": [], "aborted": []}
+
+    class Listening(Observer):
+        def chunk_committed(self, times: ChunkTimes) -> None:
+            heard["chunk"].append(times)
+
+        def chunk_aborted(self, code: str) -> None:
+            heard["aborted"].append(code)
+
+        def first_chunk(self, seconds: float) -> None:
+            heard["first"].append(seconds)
+
+        def control_to_frame(self, seconds: float) -> None:
+            heard["control"].append(seconds)
+
+        def event_taken(self, outcome: str) -> None:
+            heard["event"].append(outcome)
+
+    class Slow(ScriptedEngine):
+        async def probe(self, tick: Tick) -> None:
+            clock.advance(0.010)
+
+        async def commit(self, tick: Tick) -> ChunkCommitted:
+            clock.advance(0.006)
+            return ChunkCommitted(tick, 5.0)
+
+    clock = ManualClock()
+    session = await (await managed(Slow(), clock=clock, observer=Listening())).create(STEPPED)
+    await session.submit(press(1, "w"))
+    clock.advance(0.5)
+    await session.run_chunk()
+    await session.run_chunk()
+    with pytest.raises(InvalidControl):
+        await session.submit(press(9, "bad"))
+    await session.submit(press(1, "w"))
+    first, _ = heard["chunk"]
+    assert first.total_ms == pytest.approx(16.0)
+    assert first.overhead_ms == pytest.approx(16.0 - (1 + 2 + 3 + 4 + 5))
+    assert session.info().last_chunk == heard["chunk"][1]
+    assert heard["first"] == [pytest.approx(0.010)]
+    assert heard["control"] == [pytest.approx(0.510)]
+    assert heard["event"] == ["accepted", "invalid_control", "duplicate"]
+    assert heard["aborted"] == []
