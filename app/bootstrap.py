@@ -5,7 +5,6 @@ What the server calls imports no torch into its process; verifying and training 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,16 +18,15 @@ from sessions.journal import Journal
 from sessions.sql_journal import SqlJournal
 
 PATTERN_HOST = "engine.pattern.host:pattern_host"
-NATIVE_HOST = "engine.native:make_host"
+NATIVE_HOST = "engine.native.host:make_host"
 
 
 def build_engine(settings: Settings) -> Engine:
     """The engine that the settings ask for, not started yet: a worker process that owns the device."""
     if settings.engine == "pattern":
         return ProcessEngine(Boot(PATTERN_HOST))
-    threads = settings.threads or os.cpu_count() or 1
-    arguments: Mapping[str, object] = {"model": settings.model, "threads": threads}
-    return ProcessEngine(Boot(NATIVE_HOST, arguments), {"OMP_NUM_THREADS": str(threads)})
+    arguments: Mapping[str, object] = {"model": settings.model, "threads": settings.threads}
+    return ProcessEngine(Boot(NATIVE_HOST, arguments))
 
 
 def build_reducers() -> Mapping[str, Reducer]:

@@ -13,6 +13,7 @@ class Refusal(Exception):
     +- WrongMediaType     a body is not declared as JSON
     +- InvalidField       a field is missing, unknown, or not what is allowed: names it
     +- UnknownModel       the request names a model that is not served here
+    +- UnknownScene       no scene of this name has a picture
     +- StartTimeout       no `session.start` in time
     +- Stalled            neither progress nor a ping for too long
     +- Unauthorized       a token or key is missing or wrong
@@ -58,6 +59,10 @@ class InvalidField(Refusal):
 
 class UnknownModel(InvalidField):
     """The request names a model that is not served here."""
+
+
+class UnknownScene(InvalidField):
+    """No scene of this name has a picture."""
 
 
 class StartTimeout(Refusal):

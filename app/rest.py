@@ -10,10 +10,12 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.controls import event_of
 from app.edge import Edge, edge_of
+from app.image_header import read_header
 from app.intake import served_names
 from app.packaging.packager import Packager
 from app.paths import CHUNK_HEADER
 from app.problems import MEDIA_TYPE
+from app.refusals import UnknownScene, shortened
 from app.replies import chunk_metadata, geometry
 from app.strict_route import StrictRoute
 from app.views import (
@@ -81,6 +83,28 @@ router = APIRouter(
 async def list_models(edge: EdgeNow) -> ModelList:
     """What the model is: its sizes, rate, chunk lengths, scenes and the controls that it takes."""
     return ModelList(data=[ModelView.of(edge.card, served_names(edge.card, edge.settings))])
+
+
+@router.get(
+    "/scenes/{name}/image",
+    tags=["models"],
+    summary="A scene's picture",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "PNG, JPEG or WebP.",
+            "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **problems(s404="No such scene, or it has no picture.", s503="Still loading."),
+    },
+)
+async def scene_image(edge: EdgeNow, name: Annotated[str, Path(max_length=128)]) -> Response:
+    """The first frame of a scene, to be shown before play."""
+    image = next((scene.image for scene in edge.card.scenes if scene.name == name), None)
+    header = read_header(image) if image else None
+    if image is None or header is None:
+        raise UnknownScene("name", f"no picture of a scene {shortened(name)}; see `/v1/models`")
+    return Response(image, media_type=f"image/{header.format}", headers={"Cache-Control": "max-age=3600"})
 
 
 @router.post(

@@ -29,7 +29,7 @@ class Settings(BaseSettings):
     )
     model_aliases: tuple[str, ...] = Field((), description="Further names that clients may use.")
     threads: int | None = Field(
-        None, ge=1, description="Compute threads of the worker; by default all cores."
+        None, ge=1, description="Compute threads of the worker; by default all cores but one, at most four."
     )
     log_level: LogLevel = Field("info", description="The least severe log lines that are written.")
 

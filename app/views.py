@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import Any, Self
+from urllib.parse import quote
 
 from pydantic import BaseModel, Field
 
 from app.paths import SOCKET_PATH
 from app.replies import Reply
-from engine.api import ModelCard
+from engine.api import ModelCard, Scene
 from sessions.info import SessionInfo
 
 
@@ -109,6 +110,13 @@ class SceneView(BaseModel):
     name: str
     title: str
     prompt: str
+    image: str | None = Field(description="Where its picture is, if it has one.")
+
+    @classmethod
+    def of(cls, scene: Scene) -> Self:
+        """The view of a scene."""
+        image = None if scene.image is None else f"/v1/scenes/{quote(scene.name, safe='')}/image"
+        return cls(name=scene.name, title=scene.title, prompt=scene.prompt, image=image)
 
 
 class ModelView(BaseModel):
@@ -139,7 +147,7 @@ class ModelView(BaseModel):
             id=names[0],
             aliases=list(names[1:]),
             num_inference_steps=card.steps,
-            scenes=[SceneView(name=one.name, title=one.title, prompt=one.prompt) for one in card.scenes],
+            scenes=[SceneView.of(scene) for scene in card.scenes],
             control_schemas={track: list(schemas) for track, schemas in card.control_schemas.items()},
             **plain,
         )

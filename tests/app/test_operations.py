@@ -169,6 +169,7 @@ async def test_the_description_of_the_api_says_what_each_route_does_and_how_it_f
     }
     assert {path for _, path in routes} == {
         "/v1/models",
+        "/v1/scenes/{name}/image",
         "/v1/sessions",
         "/v1/sessions/{session_id}",
         "/v1/sessions/{session_id}/events",

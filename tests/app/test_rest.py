@@ -3,14 +3,17 @@
 import io
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import av
 import httpx
 import pytest
+from PIL import Image
 
 from app.client import ServerError
-from engine.api import CloseFailed
+from engine.api import CloseFailed, Scene
+from engine.pattern.card import pattern_card
 from engine.pattern.engine import PatternEngine
 
 Start = Callable[..., Awaitable[Any]]
@@ -311,3 +314,18 @@ async def test_the_model_is_listed_with_its_scenes_and_controls(start_server: St
     assert "lingbot.camera_actions.v1" in model["control_schemas"]["camera"]
     for name in ("my-world", "other", "pattern"):
         await server.client.create(**STEPPED, model=name)
+
+
+async def test_a_scene_shows_its_picture(start_server: Start) -> None:
+    picture = io.BytesIO()
+    Image.new("RGB", (96, 64), (9, 99, 9)).save(picture, "webp")
+    card = pattern_card(4)
+    scenes = (Scene("a hill", "Hill", "a hill", picture.getvalue()), Scene("plain", "Plain", "a plain"))
+    server = await start_server(PatternEngine(card=replace(card, scenes=scenes)))
+    hill, plain = (await server.client.call("GET", "/v1/models")).json()["data"][0]["scenes"]
+    answer = await server.client.call("GET", hill["image"])
+    assert (answer.headers["content-type"], answer.content) == ("image/webp", picture.getvalue())
+    assert plain["image"] is None
+    for name in ("plain", "nowhere", "..%2Fetc"):
+        error = await refused(server.client.call("GET", f"/v1/scenes/{name}/image"))
+        assert error.status == 404
