@@ -22,6 +22,7 @@ from engine.world.model import Model
 from engine.world.spec import MAX_PIXELS, SIZE_MULTIPLE, WorldSpec
 from engine.world.world import open_world
 from kvcache.capacity import plan, required_bytes
+from kvcache.errors import OutOfMemory, OutOfPages
 from kvcache.geometry import Geometry
 from kvcache.memory import Memory
 
@@ -72,7 +73,7 @@ class NativeHost:
     def load(self) -> ModelCard:
         """Raises `CheckpointRefused` with the file and the reason, `CapacityError` where memory is short."""
         self._model = load_model(self._folder, self._dtype(), self._device)
-        self._caches = make_caches(Memory(self._device))
+        self._caches = self.make_caches()
         self._scenes = {scene.scene.name: scene for scene in read_scenes(self._folder)}
         self._capacity = self._plan(self._model)
         return self._card(self._model)
@@ -91,8 +92,14 @@ class NativeHost:
             world = open_world(self._model, spec, self._caches)
         except ScheduleRefused as refused:
             raise WorldRefused(refused.field, str(refused)) from None
+        except (OutOfMemory, OutOfPages, MemoryError, torch.OutOfMemoryError) as error:
+            raise CapacityReached(f"no memory is left for another world: {error}") from error
         self._open += 1
         return NativeWorld(world, self._leave)
+
+    def make_caches(self) -> Caches:
+        """The device's caches; a test may give them less memory."""
+        return make_caches(Memory(self._device))
 
     def usage(self) -> Usage:
         """In pages of the model's own picture size: every world holds its whole view."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from io import BytesIO
@@ -28,12 +28,14 @@ from engine.api import (
     Tick,
     WorldRefused,
 )
-from engine.native import make_host
+from engine.native import NativeHost, make_host
 from engine.native.host import default_threads
 from engine.native.memory import available_bytes, cgroup_left
 from engine.worker.local import LocalEngine
 from engine.worker.messages import Boot
 from engine.worker.process import ProcessEngine
+from engine.world.caches import Caches, make_caches
+from kvcache.memory import Allocation, Memory
 
 WALK = ({"keys": ("w",)},) * 3
 TURN = ({"keys": ("l",)},) * 3
@@ -171,6 +173,26 @@ async def test_worlds_beyond_capacity_are_refused_until_one_leaves(checkpoint: P
             await engine.open_world(request("c"))
         await engine.close_world("a")
         await engine.open_world(request("c"))
+
+
+class Exhausted(Memory):
+    def allocate(self, shapes: Iterable[Sequence[int]], dtype: torch.dtype) -> Allocation:
+        raise torch.OutOfMemoryError("tried to allocate 20 GiB")
+
+
+class FullHost(NativeHost):
+    def make_caches(self) -> Caches:
+        return make_caches(Exhausted())
+
+
+async def test_a_device_without_memory_refuses_and_keeps_nothing(checkpoint: Path) -> None:
+    host = FullHost(checkpoint, torch.device("cpu"), 4, 0.8)
+    engine = LocalEngine(host)
+    await engine.start()
+    with pytest.raises(CapacityReached, match="no memory is left for another world: tried to allocate"):
+        await engine.open_world(request())
+    assert (engine.status().worlds, host.usage().pages_in_use) == (0, 0)
+    await engine.stop()
 
 
 async def test_it_plays_the_same_bytes_in_a_process_of_its_own(checkpoint: Path) -> None:
