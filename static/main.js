@@ -80,11 +80,13 @@ class Page {
     listenToGamepad(this.held);
     element("reset").addEventListener("click", () => this.#reset());
     element("stop").addEventListener("click", () => this.session.stop());
+    element("fullscreen").hidden = !document.fullscreenEnabled;
+    element("fullscreen").addEventListener("click", () => this.#fillScreen());
     element("key-form").addEventListener("submit", (event) => {
       event.preventDefault();
-      this.load();
+      element("veil-action").click();
     });
-    setInterval(() => this.#player && this.stats.sample(this.#player, performance.now()), SAMPLE_MS);
+    setInterval(() => this.#sample(), SAMPLE_MS);
     await this.load();
   }
 
@@ -93,7 +95,7 @@ class Page {
     try {
       this.#offer(await fetchModel(element("key").value));
     } catch (error) {
-      element("key-form").hidden = error.status !== 401 && error.status !== 403;
+      element("key-form").hidden = error.status !== 401;
       if (error.status === 503) {
         this.veil.show({ title: "Not ready yet", text: error.message, busy: true });
         setTimeout(() => this.load(), LOADING_MS);
@@ -143,7 +145,7 @@ class Page {
     try {
       this.#playerName = await choosePlayer(options.get("decoder"), this.#failed);
     } catch (error) {
-      this.#stateChanged("failed", { text: `${error.message}.` });
+      this.#stateChanged("failed", { text: error.message });
       return;
     }
     this.#opening = {
@@ -166,9 +168,14 @@ class Page {
     element("stop").disabled = !["connecting", "queued", "opening", "playing", "lost"].includes(state);
     if (state === "queued") this.stats.queued(detail);
     if (["lost", "ended", "failed"].includes(state)) this.#walkOver();
+    if (detail.code === "unauthorized") element("key-form").hidden = false;
     const run = { again: () => this.play(), retry: () => this.session.retryNow() };
     const content = veilOf(state, detail, run);
     if (content) this.veil.show(content);
+  }
+
+  #sample() {
+    if (this.#player && this.session.open) this.stats.sample(this.#player, performance.now());
   }
 
   #walkOver() {
@@ -237,6 +244,15 @@ class Page {
   #reset() {
     this.session.reset();
     element("screen").focus({ preventScroll: true });
+  }
+
+  async #fillScreen() {
+    try {
+      await element("screen").requestFullscreen();
+      element("screen").focus();
+    } catch (error) {
+      this.notice.show(`Full screen was refused: ${error.message}`);
+    }
   }
 
   #wasReset() {

@@ -22,6 +22,7 @@ export class Session {
   #attempt = 0;
   #timer = 0;
   #epoch = 0;
+  #walked = false; // whether there is a walk to lose
   #names = 0;
 
   /** @param {SessionEvents} events */
@@ -44,6 +45,7 @@ export class Session {
     this.#leave();
     this.#start = start;
     this.#attempt = 0;
+    this.#walked = false;
     this.#connect();
   }
 
@@ -90,7 +92,7 @@ export class Session {
         onEnd: (end) => this.#ended(end),
       },
     );
-    this.#change("connecting", { attempt: this.#attempt });
+    this.#change("connecting", { attempt: this.#attempt, walked: this.#walked });
   }
 
   #heard(message) {
@@ -108,6 +110,7 @@ export class Session {
     this.#connection.send({ type: "session.ack", transport_chunk_index: meta.transport_chunk_index });
     if ((meta.epoch ?? 0) < this.#epoch) return;
     this.#attempt = 0;
+    this.#walked = true;
     if (this.#state !== "playing") this.#change("playing", {});
     this.events.onChunk(meta, bytes);
   }
@@ -116,15 +119,20 @@ export class Session {
     this.#connection = undefined;
     const verdict = judgeClosing(code, error);
     if (done || code === 1000) this.#finish("ended", { ...verdict, ...done, text: error?.message ?? "" });
-    else if (verdict.again) this.#wait(verdict.text);
+    else if (verdict.again) this.#wait(verdict.text, error !== undefined);
     else this.#finish("failed", { ...verdict, code: error?.code });
   }
 
-  #wait(text) {
+  /**
+   * @param {string} text why
+   * @param {boolean} refused whether the server itself said so
+   */
+  #wait(text, refused) {
     const until = performance.now() + retryDelay(this.#attempt++) * 1000;
     const tick = () => {
       const seconds = (until - performance.now()) / 1000;
-      if (seconds > 0) this.#change("lost", { text, seconds: Math.ceil(seconds) });
+      if (seconds > 0)
+        this.#change("lost", { text, refused, walked: this.#walked, seconds: Math.ceil(seconds) });
       else this.#connect();
     };
     clearInterval(this.#timer);

@@ -24,9 +24,9 @@ export function veilOf(state, detail, run) {
   switch (state) {
     case "connecting":
       return {
-        title: detail.attempt ? "Reconnecting" : "Connecting",
+        title: detail.attempt ? "Connecting again" : "Connecting",
         busy: true,
-        fine: detail.attempt ? NO_RESUME : "",
+        fine: detail.walked ? NO_RESUME : "",
       };
     case "queued":
       return {
@@ -38,9 +38,9 @@ export function veilOf(state, detail, run) {
       return { title: "Opening the world", text: "Its first pictures are being made.", busy: true };
     case "lost":
       return {
-        title: "Connection lost",
-        text: `${detail.text} Trying again in ${detail.seconds} s.`,
-        fine: NO_RESUME,
+        title: detail.refused ? "Not possible just now" : "Connection lost",
+        text: `${sentence(detail.text)} Trying again in ${detail.seconds} s.`,
+        fine: detail.walked ? NO_RESUME : "",
         action: { label: "Try now", run: run.retry },
       };
     case "ended":
@@ -52,12 +52,18 @@ export function veilOf(state, detail, run) {
     case "failed":
       return {
         title: "That did not work",
-        text: detail.text,
+        text: sentence(detail.text),
         action: { label: "Try again", run: run.again },
       };
     default:
       return undefined;
   }
+}
+
+/** Errors come as they are written in the server: give them a capital and a full stop. */
+function sentence(text) {
+  const trimmed = text.trim();
+  return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
 }
 
 function endedText({ text, chunks }) {

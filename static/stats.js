@@ -81,7 +81,11 @@ export class Stats {
     this.#buffers = [...this.#buffers, player.bufferedSeconds].slice(-KEPT_BUFFERS);
     const least = Math.min(...this.#buffers).toFixed(2);
     const stalls = player.stalls === 1 ? "empty once" : `empty ${player.stalls} times`;
-    this.#write("buffer", `${least} s`, player.stalls ? `at least; ${stalls}` : "at least; never empty");
+    this.#write(
+      "buffer",
+      `${least} s`,
+      player.stalls ? `the least lately; ${stalls}` : "the least lately; never empty",
+    );
   }
 
   /** A new stream: nothing that waits will come. */

@@ -1,4 +1,4 @@
-const HURRY_BEHIND = 0.4; // seconds of slack beyond the newest chunk: play a little faster
+const HURRY_BEHIND = 0.25; // seconds of slack beyond the newest chunk: play a little faster
 const JUMP_BEHIND = 1; // ... and from here jump, as after a hidden tab
 const LEFT_AFTER_JUMP = 0.2;
 const HURRY = 1.06;

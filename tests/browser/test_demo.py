@@ -249,6 +249,15 @@ def test_the_page_keeps_its_layout_while_it_loads_and_plays(open_demo: Any) -> N
     assert demo.page.evaluate("globalThis.shifted") < 0.01
 
 
+def test_the_picture_keeps_its_shape_on_the_full_screen(open_demo: Any) -> None:
+    demo = open_demo(viewport={"width": 1600, "height": 800})
+    demo.page.locator("#fullscreen").click()
+    demo.until("document.fullscreenElement !== null")
+    demo.until("document.getElementById('canvas').getBoundingClientRect().height === innerHeight")
+    box = demo.page.locator("#canvas").bounding_box()
+    assert box["width"] / box["height"] == pytest.approx(1.5, abs=0.01)
+
+
 def test_every_control_has_a_name(open_demo: Any) -> None:
     demo = open_demo()
     nameless = demo.page.evaluate(
