@@ -30,13 +30,13 @@ class Outbox:
     kind for itself, so that a client that stopped reading video still has its interactions answered.
     """
 
-    def __init__(self, limit_bytes: int, limit_messages: int, on_read: Callable[[], object]) -> None:
+    def __init__(self, limit_bytes: int, limit_messages: int, on_room: Callable[[], object]) -> None:
         self._limit_bytes = limit_bytes
         self._limit_messages = limit_messages
         self._waiting: deque[Output] = deque()
         self._bytes = self._messages = self._most_bytes = self._put = 0
         self._terminal: Terminal | None = None
-        self._on_read = on_read  # called when something was read
+        self._on_room = on_room  # called when there is room for chunks again
         self._changed = asyncio.Event()  # set when there is something to read
         self._drained = asyncio.Event()  # set when something was read
         self._abandoned = False
@@ -86,7 +86,8 @@ class Outbox:
         self._waiting.clear()
         self._bytes = self._messages = 0
         self._changed.set()
-        self._was_read()
+        self._drained.set()
+        self._on_room()
 
     async def __aiter__(self) -> AsyncIterator[Output]:
         while not self._abandoned:
@@ -98,14 +99,12 @@ class Outbox:
             await self._changed.wait()
 
     def _take(self) -> Output:
-        output = self._waiting.popleft()
+        output, had_room = self._waiting.popleft(), self.has_room
         if isinstance(output, ChunkOutput):
             self._bytes -= output.size
         else:
             self._messages -= 1
-        self._was_read()
-        return output
-
-    def _was_read(self) -> None:
         self._drained.set()
-        self._on_read()
+        if not had_room:
+            self._on_room()
+        return output
