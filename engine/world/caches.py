@@ -56,6 +56,7 @@ class WorldCaches:
         self.view = view
         self.text = text
         self._ledger = caches.ledger
+        self._closed = False
         self._slots: dict[BlockView, tuple[LayerSlots, ...]] = {}
 
     def begin(self) -> Sequence[LayerSlots]:
@@ -69,9 +70,10 @@ class WorldCaches:
 
     def close(self) -> None:
         """Release everything; idempotent. What raises leaves a tombstone, and the next call tries again."""
-        self._slots.clear()
-        if not self._ledger.begin_close(self.owner):
+        if self._closed:  # by then the id may be another's
             return
+        self._slots.clear()
+        self._ledger.begin_close(self.owner)
         try:
             self.view.release()
             self.text.close()
@@ -79,6 +81,7 @@ class WorldCaches:
         except Exception as error:
             self._ledger.cleanup_failed(self.owner, f"{type(error).__name__}: {error}")
             raise
+        self._closed = True
 
 
 def open_caches(owner: str, geometry: Geometry, caches: Caches) -> WorldCaches:
