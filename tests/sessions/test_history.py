@@ -1,0 +1,128 @@
+"""A session rebuilt from its journal is the session that wrote it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from session_fixtures import SPEC, STEPPED, KeysReducer, ScriptedEngine, calm, keys, managed, until
+
+from sessions import facts
+from sessions.errors import JournalCorrupt, SessionError
+from sessions.events import Event
+from sessions.facts import Fact
+from sessions.history import rebuild
+from sessions.memory_journal import MemoryJournal
+from sessions.protocol import SessionProtocol
+from sessions.session import Session
+from sessions.spec import Pacing
+
+REDUCERS = {"camera": KeysReducer()}
+
+
+async def history(journal: MemoryJournal, session: Session) -> list[Fact]:
+    return [record.fact for record in await journal.read(session.info().world)]
+
+
+def everything(protocol: SessionProtocol) -> dict[str, object]:
+    """All that a session's future depends on."""
+    return {
+        "state": protocol.state,
+        "epoch": protocol.epoch,
+        "chunk_index": protocol.chunk_index,
+        "floor": protocol.floor,
+        "next": protocol.next_event_id,
+        "pending": [(e.event, e.digest, e.name) for _, e in sorted(protocol._pending.items())],
+        "conditions": protocol._conditions,
+    }
+
+
+async def misbehave(session: Session, dice: random.Random, engine: ScriptedEngine) -> None:
+    """One thing that a client may do at any time."""
+    number = dice.randrange(1000)
+    deed = dice.choice(["event", "event", "interact", "interact", "cancel", "reset", "wait", "hold", "go"])
+    if deed == "event":
+        await session.submit(Event(number, dice.choice([None, "rain"]), (keys(dice.choice("wasd")),)))
+    elif deed == "interact":
+        await session.interact(dice.choice([None, f"evt-{number % 20}"]), dice.choice(["snow", "fog"]))
+    elif deed == "cancel":
+        await session.cancel()
+    elif deed == "reset":
+        await session.reset(resume=dice.random() < 0.7)
+    elif deed in ("hold", "go"):
+        (engine.gate.clear if deed == "hold" else engine.gate.set)()
+    else:
+        await calm(dice.randrange(20))
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_a_session_rebuilt_from_its_journal_equals_the_one_that_wrote_it(seed: int) -> None:
+    dice, journal, engine = random.Random(seed), MemoryJournal(), ScriptedEngine()
+    manager = await managed(engine, journal=journal)
+    session = await manager.create(replace(SPEC, pacing=Pacing(to_media_time=False), script=keys("w")))
+    outbox = session.play()
+
+    async def read() -> None:
+        async for _ in outbox:
+            await asyncio.sleep(0)
+
+    reader = asyncio.create_task(read())
+    for _ in range(60):
+        with suppress(SessionError):  # stale ids, conflicts, full queues
+            await misbehave(session, dice, engine)
+        await calm(dice.randrange(5))
+    engine.gate.set()
+    await session.stop()
+    await reader
+    rebuilt = rebuild(await history(journal, session), REDUCERS)
+    assert everything(rebuilt) == everything(session._protocol)
+    assert rebuilt.flight is None
+    await session.close()
+    assert rebuild(await history(journal, session), REDUCERS).state is session.info().state
+
+
+async def test_a_chunk_that_was_shown_and_not_committed_is_to_be_run_again() -> None:
+    journal, engine = MemoryJournal(), ScriptedEngine()
+    engine.commits.clear()
+    session = await (await managed(engine, journal=journal)).create(STEPPED)
+    await session.submit(Event(1, "rain"))
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    rebuilt = rebuild(await history(journal, session), REDUCERS)
+    assert rebuilt.flight is not None
+    assert rebuilt.flight.tick == engine.ticks[0]
+    assert not rebuilt.can_cancel()
+    rebuilt.commit(engine.ticks[0])
+    engine.commits.set()
+    await chunk
+    assert everything(rebuilt) == everything(session._protocol)
+
+
+OPENED = facts.SessionOpened("s", "w", SPEC)
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [],
+        [facts.SessionClosed("client")],
+        [OPENED, OPENED],
+        [OPENED, facts.ChunkCommitted(0, 0, (), "sha")],
+        [OPENED, facts.SessionReset(5, True)],
+        [OPENED, facts.SessionClosed("client"), facts.SessionReset(1, True)],
+        [OPENED, facts.SessionClosed("client"), facts.SessionClosed("client")],
+    ],
+)
+def test_facts_that_do_not_follow_from_one_another_are_refused(history: list[Fact]) -> None:
+    with pytest.raises(JournalCorrupt):
+        rebuild(history, REDUCERS)
+
+
+def test_a_tick_that_does_not_follow_from_its_events_is_refused() -> None:
+    tick = SessionProtocol("s", "w", SPEC.prompt, REDUCERS).begin("r")
+    begun = facts.ChunkBegun(replace(tick, prompt="another"), "sha", 0)
+    with pytest.raises(JournalCorrupt, match="fact 1"):
+        rebuild([OPENED, begun], REDUCERS)
