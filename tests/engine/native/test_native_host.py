@@ -23,11 +23,11 @@ from engine.api import (
     ChunkReady,
     EncodedChunk,
     Engine,
-    EngineError,
     OpenWorld,
     Tick,
     WorldRefused,
 )
+from engine.checkpoint.index import CheckpointRefused
 from engine.native import NativeHost, make_host
 from engine.native.host import default_threads
 from engine.native.memory import available_bytes, cgroup_left
@@ -210,11 +210,9 @@ async def test_it_plays_the_same_bytes_in_a_process_of_its_own(checkpoint: Path)
         await process.stop()
 
 
-async def test_a_folder_that_is_no_checkpoint_says_why(tmp_path: Path) -> None:
-    process = ProcessEngine(Boot("engine.native:make_host", {"model": str(tmp_path), "threads": 1}))
-    with pytest.raises(EngineError, match=r"model_index\.json: no such file"):
-        await process.start()
-    await process.stop()
+def test_a_folder_that_is_no_checkpoint_says_why(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointRefused, match=r"model_index\.json: no such file"):
+        make_host(str(tmp_path), 1).load()
 
 
 def test_memory_is_what_the_machine_and_its_container_have_left(tmp_path: Path) -> None:
