@@ -54,6 +54,7 @@ class WorldOptions:
     threads: int = 2
     seed: int = 0
     save_every: int = 200
+    make_data: bool = True  # in a process beside this one; without it, only what lies in the run is used
     own_context: float = 0.5  # share of the contexts that the model itself made
 
 
@@ -143,8 +144,9 @@ def train_world(options: WorldOptions) -> Path:
     """Train until `options.steps`; returns the path of the state, whose `average` is the result."""
     torch.set_num_threads(options.threads)
     options.run.mkdir(parents=True, exist_ok=True)
-    maker = multiprocessing.get_context("spawn").Process(target=make_shards, args=(options,), daemon=True)
-    maker.start()
+    if options.make_data:
+        maker = multiprocessing.get_context("spawn").Process(target=make_shards, args=(options,), daemon=True)
+        maker.start()
     rays = SessionRays()
     run = new_run(options, rays)
     state = options.run / "state.pt"
