@@ -11,7 +11,7 @@ from attention.capabilities import Capabilities, Needs
 from attention.masks import Mask
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Mask | None], Tensor]
-"""q [B, Sq, Hq, D], k and v [B, Skv, Hkv, D], a checked mask -> [B, Sq, Hq, D]."""
+"""q [B, Sq, Hq, D], k and v [B, Skv, Hkv, D], a checked mask -> contiguous [B, Sq, Hq, D]."""
 
 PartialKernel = Callable[[Tensor, Tensor, Tensor, Mask | None], tuple[Tensor, Tensor]]
 """As `Kernel`, -> attention to these keys alone [B, Sq, Hq, D] and the log of the sum of the exponentials

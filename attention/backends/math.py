@@ -35,7 +35,7 @@ class MathBackend:
 
         def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> Tensor:
             out, _ = _attend(q, k, v, mask, needs)
-            return out.to(q.dtype)
+            return out.to(q.dtype).contiguous()
 
         return attend
 

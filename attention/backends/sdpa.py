@@ -103,14 +103,15 @@ def _plain(needs: Needs) -> Kernel:
     grouped, scale, causal = needs.heads != needs.kv_heads, needs.scale, needs.causal
 
     def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> Tensor:
-        return sdpa(
+        out = sdpa(
             q.transpose(1, 2),
             k.transpose(1, 2),
             v.transpose(1, 2),
             is_causal=causal,
             scale=scale,
             enable_gqa=grouped,
-        ).transpose(1, 2)
+        )
+        return out.transpose(1, 2).contiguous()
 
     return attend
 
@@ -130,7 +131,7 @@ def _masked(needs: Needs) -> Kernel:
         )
         if mask.dead is not None:
             out = out.masked_fill(mask.dead, 0.0)
-        return out.transpose(1, 2)
+        return out.transpose(1, 2).contiguous()
 
     return attend
 

@@ -59,7 +59,7 @@ class HeadExchange:
         keys, values = self._exchange(k, v, shards)
         part = None if mask is None else mask.of_heads(first, last)
         parts = self._membership.gather(self._attend(q[:, :, first:last], keys, values, part))
-        return parts.permute(1, 2, 0, 3, 4).flatten(2, 3)
+        return parts.permute(1, 2, 0, 3, 4).flatten(2, 3).contiguous()
 
     def _exchange(self, k: Tensor, v: Tensor, shards: Shards) -> tuple[Tensor, Tensor]:
         """[B, share, Hkv, D] -> [B, total, Hkv / W, D]: all tokens of our heads."""

@@ -56,7 +56,7 @@ class PartialSums:
         else:
             part = None if mask is None else mask.keys(shards.start, shards.stop)
             out, logsums = self._kernel(q, k, part)(q, k, v, part)
-        result = combine(*self._gather(out, logsums)).to(q.dtype)
+        result = combine(*self._gather(out, logsums)).to(q.dtype).contiguous()
         if mask is not None and mask.dead is not None:
             result = result.masked_fill(mask.dead.transpose(1, 2), 0.0)
         return result

@@ -114,6 +114,7 @@ def compare() -> tuple[dict[str, float], list[Tensor]]:
     differences, results = {}, []
     for name, out, whole in calls():
         assert out.shape == whole.shape and out.dtype is whole.dtype, name
+        assert out.is_contiguous(), name
         worst = (out - whole).abs().nan_to_num(torch.inf)
         differences[name] = float(worst.max()) if out.numel() else 0.0
         if not name.startswith("local q"):
