@@ -44,6 +44,7 @@ class Schedule:
     steps: tuple[Step, ...]
     prediction_type: str = "flow_prediction"
     labels: tuple[float, ...] | None = None
+    flow_shift: float | None = None
 
     def __post_init__(self) -> None:
         if not self.steps:
@@ -84,9 +85,11 @@ class Schedule:
         return replace(shifted(labels, shift), prediction_type=prediction)
 
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` reads: the noise levels as they are."""
-        sigmas = [step.sigma for step in self.steps]
-        return {"_class_name": "WorldSchedule", "sigmas": sigmas, "prediction_type": self.prediction_type}
+        """What `from_json` reads: labels and shift, where there are some, or the noise levels."""
+        data: dict[str, Any] = {"_class_name": "WorldSchedule", "prediction_type": self.prediction_type}
+        if self.labels is not None:
+            return {**data, "denoising_steps": list(self.labels), "flow_shift": self.flow_shift}
+        return {**data, "sigmas": [step.sigma for step in self.steps]}
 
 
 def shifted(labels: Sequence[float], flow_shift: float) -> Schedule:
@@ -95,7 +98,8 @@ def shifted(labels: Sequence[float], flow_shift: float) -> Schedule:
         raise ScheduleRefused("flow_shift", f"expected a positive number, got {flow_shift}")
     shares = [label / 1000 for label in labels]
     sigmas = [flow_shift * share / (1 + (flow_shift - 1) * share) for share in shares]
-    return Schedule(tuple(Step(1000 * sigma, sigma) for sigma in sigmas), labels=tuple(labels))
+    steps = tuple(Step(1000 * sigma, sigma) for sigma in sigmas)
+    return Schedule(steps, labels=tuple(labels), flow_shift=flow_shift)
 
 
 def _numbers(field: str, value: object) -> tuple[float, ...]:

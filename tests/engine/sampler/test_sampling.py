@@ -27,8 +27,12 @@ def test_fixed_noise_levels_can_not_be_shifted() -> None:
         Schedule.from_json({"sigmas": [1.0, 0.5]}).shifted(3.0)
 
 
-def test_a_schedule_survives_its_json() -> None:
-    schedule = Schedule.from_json({"sigmas": [1.0, 0.6], "prediction_type": "sample"})
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"sigmas": [1.0, 0.6], "prediction_type": "sample"}, {"denoising_steps": [900], "flow_shift": 2}],
+)
+def test_a_schedule_survives_its_json(data: dict[str, object]) -> None:
+    schedule = Schedule.from_json(data)
     assert Schedule.from_json(schedule.to_json()) == schedule
 
 
