@@ -12,8 +12,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.refusals import BinaryFrame
 
-CLOSE_S = 5.0  # how long a peer that does not read may hold up the last message
-
 
 class Channel:
     """Sends are whole: nothing comes between a chunk's metadata and its bytes.
@@ -22,8 +20,9 @@ class Channel:
     `request_id` names the stream in its messages.
     """
 
-    def __init__(self, websocket: WebSocket) -> None:
+    def __init__(self, websocket: WebSocket, last_word_timeout_s: float) -> None:
         self._websocket = websocket
+        self._last_word_timeout_s = last_word_timeout_s
         self._turn = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self.active = self._loop.time()
@@ -57,7 +56,7 @@ class Channel:
             return
         self.close_code = code
         try:
-            async with asyncio.timeout(CLOSE_S):
+            async with asyncio.timeout(self._last_word_timeout_s):
                 if message is not None:
                     await self.send(message)
                 await self._websocket.close(code)

@@ -15,20 +15,24 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from app.settings import Settings
 
-ABORT_S = 10.0
 START_SLACK = 64 * 2**10  # a start just over its limit still gets a message that says so
 
 
-class SocketProtocol(WebSocketsSansIOProtocol):
+def socket_protocol(abort_s: float) -> type[WebSocketsSansIOProtocol]:
     """uvicorn's WebSocket, aborted where a peer that reads nothing would keep it open after its handler."""
 
-    async def run_asgi(self) -> None:
-        """Run the handler; what it left unsent has `ABORT_S` seconds to drain."""
-        try:
-            await super().run_asgi()
-        finally:
-            if not self.disconnected:
-                self.loop.call_later(ABORT_S, self.transport.abort)
+    class SocketProtocol(WebSocketsSansIOProtocol):
+        """What the handler left unsent has `abort_s` seconds to drain."""
+
+        async def run_asgi(self) -> None:
+            """Run the handler."""
+            try:
+                await super().run_asgi()
+            finally:
+                if not self.disconnected:
+                    self.loop.call_later(abort_s, self.transport.abort)
+
+    return SocketProtocol
 
 
 class Server(uvicorn.Server):
@@ -70,7 +74,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         log_config=None,
         access_log=settings.log_level == "debug",
         server_header=False,
-        ws=SocketProtocol,
+        ws=socket_protocol(settings.last_word_timeout_s),
         ws_per_message_deflate=False,
         ws_max_size=settings.start_max_bytes + START_SLACK,
         ws_ping_interval=settings.ping_interval_s,

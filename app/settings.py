@@ -61,6 +61,9 @@ class Settings(BaseSettings):
     ping_timeout_s: float = Field(
         60, gt=0, description="Seconds that a peer may take to answer a protocol ping."
     )
+    last_word_timeout_s: float = Field(
+        5, gt=0, description="Seconds that a peer that reads nothing may hold up the end of its socket."
+    )
     close_timeout_s: float = Field(
         30, gt=0, description="Seconds that a reset or close may take in the worker."
     )

@@ -30,7 +30,7 @@ async def realtime_video(websocket: WebSocket) -> None:
     """Serve one socket, which ends with exactly one terminal message and a close."""
     edge = edge_of(websocket)
     await websocket.accept()
-    channel = Channel(websocket)
+    channel = Channel(websocket, edge.settings.last_word_timeout_s)
     try:
         _check_origin(websocket, edge.settings)
         await _converse(edge, channel, bearer(websocket))

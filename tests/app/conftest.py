@@ -26,6 +26,7 @@ class Running:
     edge: Edge
     client: Client
     url: str
+    server: Server
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Let everything run until the condition holds; pytest's time limit ends a wait for nothing."""
@@ -46,7 +47,7 @@ async def running(engine: Engine | None = None, **settings: Any) -> AsyncIterato
         await app.state.edge.ready.wait()
         url = address(server)
         async with Client(url) as client:
-            yield Running(app.state.edge, client, url)
+            yield Running(app.state.edge, client, url, server)
     finally:
         await server.shutdown()
 

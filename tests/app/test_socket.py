@@ -501,6 +501,18 @@ async def test_a_client_that_neither_reads_nor_writes_is_let_go(start_server: St
     await server.until(lambda: not server.edge.manager.list())
 
 
+async def test_a_reader_that_stopped_is_reaped_with_its_socket(start_server: Start) -> None:
+    server = await start_server(stall_timeout_s=0.2, last_word_timeout_s=0.1)
+    url = "ws" + server.url.removeprefix("http") + SOCKET_PATH
+    big = {"width": 832, "height": 480, "format": "jpeg", "extra_params": {"pace_to_media_time": False}}
+    async with connect(url, max_queue=1, proxy=None, close_timeout=0.1, ping_interval=None) as socket:
+        await socket.send(json.dumps({"type": "session.start", **MEADOW, **big}))
+        await server.until(server.edge.manager.list)
+        await server.until(lambda: not server.edge.manager.list())
+        state = server.server.server_state
+        await server.until(lambda: not state.tasks and not state.connections)
+
+
 class Broken(PatternEngine):
     """Fails at the second chunk."""
 
