@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from demo_server import Server
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -26,7 +22,6 @@ ARGUMENTS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-READY = re.compile(r"https?://[\w.\[\]:]+:\d+")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,48 +37,9 @@ def lacking(reason: str) -> None:
     pytest.skip(reason)
 
 
-class Server:
-    """`worldline serve` in a process of its own, on a port that stays the same when it is started again."""
-
-    def __init__(self, port: int, log: Path) -> None:
-        self.port = port
-        self.log = log
-        self.url = f"http://127.0.0.1:{port}/"
-        self.process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        command = [Path(sys.executable).with_name("worldline"), "serve", "--engine", "pattern"]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("WORLDLINE_")}
-        with self.log.open("a") as errors:
-            self.process = subprocess.Popen(
-                [*command, "--port", str(self.port), "--data", str(self.log.parent / "data")],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                env=environment,
-                start_new_session=True,
-            )
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if READY.search(line):
-                return
-        raise AssertionError(f"the server ended before it was ready: {self.log.read_text()[-2000:]}")
-
-    def kill(self) -> None:
-        """End the server and its worker as a crash would: without a word."""
-        if self.process is None:
-            return
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.communicate()
-        self.process = None
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = Server(port, tmp_path_factory.mktemp("server") / "log.txt")
+    server = Server(tmp_path_factory.mktemp("server"))
     server.start()
     yield server
     server.kill()
@@ -112,10 +68,12 @@ def open_demo(browser: Any, server: Server) -> Iterator[Any]:
 
     demos: list[Demo] = []
 
-    def open_demo(query: str = "", **context: Any) -> Demo:
+    def open_demo(query: str = "", url: str = server.url, prepare: Any = None, **context: Any) -> Demo:
         options = {"viewport": {"width": 1280, "height": 800}} | context
-        demo = Demo(browser.new_context(**options).new_page(), server.url)
+        demo = Demo(browser.new_context(**options).new_page(), url)
         demos.append(demo)
+        if prepare is not None:
+            prepare(demo.page)
         demo.open(query)
         return demo
 
@@ -123,4 +81,4 @@ def open_demo(browser: Any, server: Server) -> Iterator[Any]:
     for demo in demos:
         demo.page.context.close()
         assert demo.problems == []
-        assert all(url.startswith((server.url, "blob:", "data:")) for url in demo.requested)
+        assert all(url.startswith((demo.url, "blob:", "data:")) for url in demo.requested)

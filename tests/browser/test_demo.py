@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from demo_server import Server
 from PIL import Image
 
 PHONE = {
@@ -83,7 +85,12 @@ def test_an_unknown_decoder_is_refused_in_clear_text(open_demo: Any) -> None:
 def test_keys_are_released_when_the_window_loses_the_focus(open_demo: Any) -> None:
     demo = open_demo()
     demo.play()
-    for event in ("window.dispatchEvent(new Event('blur'))", "document.getElementById('prompt').focus()"):
+    hide = "Object.defineProperty(document, 'hidden', { value: true })"
+    for event in (
+        "window.dispatchEvent(new Event('blur'))",
+        "document.getElementById('prompt').focus()",
+        f"{hide}; document.dispatchEvent(new Event('visibilitychange'))",
+    ):
         demo.page.locator("#screen").focus()
         demo.page.keyboard.down("KeyW")
         demo.page.keyboard.down("KeyJ")
@@ -232,6 +239,56 @@ def test_a_short_tap_still_turns_the_view(open_demo: Any) -> None:
     before = demo.skyline()
     demo.page.keyboard.press("KeyL")
     demo.wait_until(lambda: difference(before, demo.skyline()) > 5, "another view after a tap")
+
+
+def test_more_key_changes_than_the_server_queues_end_with_what_is_held(open_demo: Any) -> None:
+    demo = open_demo()
+    demo.play()
+    demo.page.evaluate(
+        """() => {
+          const press = (type, code) => window.dispatchEvent(new KeyboardEvent(type, { code }));
+          for (let turn = 0; turn < 30; turn += 1) {
+            press("keydown", "KeyJ");
+            press("keyup", "KeyJ");
+          }
+          press("keydown", "KeyW");
+        }"""
+    )
+    demo.wait_for_lit("w")
+    assert demo.page.locator("#notice").is_hidden()
+
+
+def test_the_place_in_the_queue_is_shown(open_demo: Any) -> None:
+    def queue_first(page: Any) -> None:
+        def route(visitor: Any) -> None:
+            server = visitor.connect_to_server()
+            visitor.on_message(lambda start: held.append((server, start)))
+            visitor.send(json.dumps({"type": "session.queue", "position": 2, "depth": 5}))
+
+        page.route_web_socket("**/v1/realtime/video", route)
+
+    held: list[Any] = []
+    demo = open_demo(prepare=queue_first)
+    demo.page.locator("#veil-action").click()
+    demo.page.get_by_text("You are number 2 in the queue").wait_for()
+    assert demo.text("stat-queue") == "2 of 5"
+    server, start = held[0]
+    server.send(start)
+    demo.wait_for_chunks(1)
+
+
+def test_an_api_key_is_asked_for_where_the_server_wants_one(open_demo: Any, tmp_path: Path) -> None:
+    guarded = Server(tmp_path, api_keys='["a long enough key"]')
+    guarded.start()
+    try:
+        demo = open_demo(url=guarded.url)
+        assert demo.page.locator("#key").is_hidden()
+        demo.page.locator("#veil-action").click()
+        demo.page.locator("#key").fill("a long enough key")
+        demo.page.locator("#key").press("Enter")
+        demo.wait_for_chunks(1)
+    finally:
+        guarded.kill()
 
 
 def test_the_page_keeps_its_layout_while_it_loads_and_plays(open_demo: Any) -> None:
