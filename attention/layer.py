@@ -46,8 +46,8 @@ class Attention:
         """Attend.
 
         q [B, Sq, Hq, D], k and v [B, Skv, Hkv, D] -> [B, Sq, Hq, D], contiguous. Rows hidden by `mask` are
-        zero. `layout` is a `Packing` where documents share the row. Raises `RequestRefused` naming the argument,
-        `BackendRefused` where an explicit choice can't serve.
+        zero. `layout` is a `Packing` where documents share the row. Raises `RequestRefused` naming the
+        argument, `BackendRefused` where an explicit choice can't serve.
         """
         try:
             key = (

@@ -1,5 +1,10 @@
-"""Runs a function on several processes that form a gloo group."""
+"""Runs a function on several processes that form a gloo group.
 
+They fork from a server that has imported torch and done nothing with it: importing it is most of what a
+rank costs.
+"""
+
+import multiprocessing
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -14,7 +19,8 @@ import torch.multiprocessing as mp
 def on_ranks(world: int, function: Callable[..., Any], *args: Any) -> list[Any]:
     """What `function(*args)` returns on each of `world` ranks. It is importable and takes plain data."""
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_one_rank, (world, folder, function, args), nprocs=world)
+        multiprocessing.get_context("forkserver").set_forkserver_preload(["torch", "torch.distributed"])
+        mp.start_processes(_one_rank, (world, folder, function, args), world, start_method="forkserver")
         return [torch.load(Path(folder) / f"{rank}.pt", weights_only=True) for rank in range(world)]
 
 
