@@ -14,10 +14,9 @@ LONGEST_NAME = 256
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A checked and frozen event with the digest of its payload, by which a conflict is found later."""
+    """A checked and frozen event."""
 
     event: Event
-    digest: str
     name: str | None = None  # the client's own string for it
     arrived: float = 0.0  # the clock's seconds
 
@@ -26,13 +25,17 @@ class Entry:
         """The id as the client knows it."""
         return self.name if self.name is not None else str(self.event.event_id)
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it asks, without its id: by it a conflict is found when the payload is gone."""
+        return payload_digest(self.event)
+
 
 def make_entry(event: Event, name: str | None = None, arrived: float = 0.0) -> Entry:
-    """Check, freeze and digest an event; raises `InvalidEvent`."""
+    """Check and freeze an event; raises `InvalidEvent`."""
     if name is not None and not 0 < len(frozen_text(name, "event_id")) <= LONGEST_NAME:
         raise InvalidEvent(f"event_id has {len(name)} characters: give 1 to {LONGEST_NAME}", field="event_id")
-    event = frozen_event(event)
-    return Entry(event, payload_digest(event), name, arrived)
+    return Entry(frozen_event(event), name, arrived)
 
 
 def payload_digest(event: Event) -> str:

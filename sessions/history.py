@@ -45,7 +45,7 @@ def rebuild(
 def _follow(protocol: SessionProtocol, fact: Fact) -> None:
     match fact:
         case facts.EventAccepted():
-            protocol.enqueue(Entry(fact.event, fact.digest, fact.name))
+            protocol.enqueue(Entry(fact.event, fact.name))
         case facts.ChunkBegun():
             _begin(protocol, fact)
         case facts.ChunkCommitted():

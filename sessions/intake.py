@@ -52,9 +52,10 @@ class Intake:
     async def _admit(self, entry: Entry, known_digest: str | None) -> Acceptance:
         acceptance = self._protocol.judge(entry, known_digest)
         if acceptance is Acceptance.ACCEPTED:
-            await self._pen.write(facts.EventAccepted(entry.event, entry.digest, entry.name))
+            accepted = facts.EventAccepted(entry.event, entry.digest, entry.name)
+            await self._pen.write(accepted)
             self._protocol.enqueue(entry)
-            self._names.add(KnownEvent(entry.event.event_id, entry.name, entry.digest))
+            self._names.add(KnownEvent(entry.event.event_id, accepted.name, accepted.digest))
             self._taken(entry.event.event_id)
         return acceptance
 

@@ -219,6 +219,7 @@ class SessionManager:
             asked_at=asked_at,
             closed=self._forget,
             lost=self._lose,
+            notice_loss=self._notice_loss,
         )
         self._sessions[session_id] = session
         self._gone.pop(session_id, None)

@@ -47,6 +47,11 @@ class Outbox:
         return self._terminal
 
     @property
+    def abandoned(self) -> bool:
+        """Whether the reader is gone."""
+        return self._abandoned
+
+    @property
     def has_room(self) -> bool:
         """Whether another chunk may be begun."""
         return self._bytes < self._limit_bytes or self._abandoned

@@ -128,7 +128,7 @@ def make_schedule(spec: SessionSpec, protocol: SessionProtocol, chunk_s: float) 
 
 
 class Player:
-    """Runs chunks until it is told to stop, enough frames are shown, or the outbox has its terminal message.
+    """Runs chunks until it is told to stop, enough frames are shown, or nobody reads the outbox any more.
 
     `turn` is held while a chunk runs: a reset waits for it, and so does a player behind a reset.
     """
@@ -174,7 +174,8 @@ class Player:
 
     @property
     def _over(self) -> bool:
-        return self._stopping or self._complete or self.outbox.terminal is not None
+        ended = self.outbox.terminal is not None or self.outbox.abandoned
+        return self._stopping or self._complete or ended
 
     async def _due(self) -> bool:
         """Wait until a chunk may begin; False when it is all over."""

@@ -118,10 +118,9 @@ class SessionProtocol:
         taken = self._in_memory(event_id)
         earlier = taken.digest if taken else known_digest
         if earlier is not None:
-            if earlier != entry.digest:
-                message = f"event {entry.label} was taken with another payload"
-                raise EventIdConflict(message, field="event_id")
-            return Acceptance.DUPLICATE
+            if earlier == entry.digest:
+                return Acceptance.DUPLICATE
+            raise EventIdConflict(f"event {entry.label} was taken with another payload", field="event_id")
         if event_id < self.floor:
             raise StaleEvent(event_id, self.floor)
         if len(self._pending) >= self._pending_limit:

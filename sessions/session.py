@@ -48,7 +48,8 @@ log = logging.getLogger(__name__)
 class Session:
     """Made by `SessionManager.create`. It runs on one event loop; every call may be made at any time.
 
-    `closed` is called once, with the reason, when the world has been released; `lost` when the engine was.
+    `closed` is called once the world has been released, `lost` when an answer said that the engine is gone;
+    `notice_loss` looks whether it is.
     """
 
     def __init__(
@@ -62,13 +63,14 @@ class Session:
         asked_at: float,
         closed: Callable[[Session], None],
         lost: Callable[[str], None],
+        notice_loss: Callable[[], None],
     ) -> None:
         self.session_id = session_id
         self.spec = replace(spec, image=None)  # the journal has it
         self._services = services
         self._world = world
         self._pen = pen
-        self._closed, self._lost = closed, lost
+        self._closed, self._lost, self._notice_loss = closed, lost, notice_loss
         self._opened_at = services.clock.wall()
         self._opening_s = services.clock.now() - asked_at
         self._protocol = SessionProtocol(
@@ -116,6 +118,7 @@ class Session:
         Raises `InvalidEvent`, `InvalidControl`, `EventIdConflict`, `StaleEvent`, `QueueFull`,
         `SessionFailed`, `SessionClosed`, `SessionTombstoned`, `JournalError`; then nothing has changed.
         """
+        self._notice_loss()
         try:
             acceptance = await self._intake.take(event)
         except SessionError as error:
@@ -144,6 +147,7 @@ class Session:
         self, name: str | None, prompt: str | None, controls: tuple[Control, ...]
     ) -> tuple[Acceptance | None, Output]:
         observer = self._services.observer
+        self._notice_loss()
         try:
             acceptance, label = await self._intake.take_named(name, prompt, controls)
         except SessionError as error:

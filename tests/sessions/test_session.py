@@ -390,6 +390,14 @@ async def test_a_loss_that_nobody_waited_for_is_noticed_when_someone_looks() -> 
         await busy.reset()
 
 
+async def test_an_event_for_a_lost_world_is_refused_instead_of_taken() -> None:
+    engine, _, busy, idle = await mortal()
+    engine.die()
+    with pytest.raises(SessionFailed):
+        await busy.submit(press(1, "w"))
+    assert await idle.interact("evt-a", "rain") is None
+
+
 async def test_after_a_restart_new_sessions_work_and_lost_ones_can_be_reset() -> None:
     engine, manager, busy, idle = await mortal()
     engine.die()

@@ -324,6 +324,10 @@ async def test_a_stream_whose_reader_is_gone_can_be_closed() -> None:
     play = await stage(replace(SPEC, pacing=UNPACED), engine)
     await play.viewer.saw(1)
     play.viewer.outbox.abandon()
+    await until(lambda: not play.session.info().streaming)
+    made = len(engine.ticks)
+    await calm(100)
+    assert len(engine.ticks) == made  # nothing is made for nobody
     await play.session.close("disconnected")
     assert engine.worlds == {}
     assert not play.session.info().streaming
