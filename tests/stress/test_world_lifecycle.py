@@ -88,6 +88,7 @@ async def cancelled_chunk(engine: LocalEngine, world: str, index: int) -> bool:
 
 
 @pytest.mark.parametrize("rounds", scales(4, 60))
+@pytest.mark.timeout(1800)
 async def test_after_a_cancellation_a_successor_s_world_is_as_if_nobody_had_been_there(
     checkpoint: Path, rounds: int
 ) -> None:
