@@ -66,6 +66,21 @@ def verify_camera(prefix: Path) -> Report:
     return recompute(prefix)
 
 
+class CapacityRefused(Exception):
+    """No plan: a field is out of range, or not even one session fits. Says which, and both figures."""
+
+
+def plan_capacity(geometry: str, available: int, fraction: float, requested: int) -> str:
+    """The capacity plan of a geometry in JSON, as JSON. Raises `CapacityRefused`."""
+    from kvcache.capacity import plan_from_geometry
+    from kvcache.errors import CapacityError, GeometryRefused
+
+    try:
+        return plan_from_geometry(geometry, available, fraction, requested)
+    except (CapacityError, GeometryRefused) as refused:
+        raise CapacityRefused(str(refused)) from None
+
+
 def train_codec(given: Mapping[str, Any]) -> Path:
     """Train the tiny world's codec with these of `CodecOptions`; returns where the weights are."""
     from engine.tiny.train_codec import CodecOptions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from app.commands.capacity import capacity
 from app.commands.serve import serve
 from app.commands.settings import settings
 from app.commands.train import train
@@ -19,6 +20,7 @@ cli = typer.Typer(
 cli.command()(serve)
 cli.command()(settings)
 cli.command()(verify)
+cli.command()(capacity)
 cli.add_typer(train, name="train")
 
 

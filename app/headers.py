@@ -39,6 +39,8 @@ class SecurityHeaders:
                 headers = MutableHeaders(scope=message)
                 headers["Content-Security-Policy"] = policy
                 headers.update(HEADERS)
+                if scope["path"].startswith("/static"):
+                    headers["Cache-Control"] = "no-cache"  # so that all modules of a page are of one version
             await send(message)
 
         await self._app(scope, receive, with_headers)

@@ -79,8 +79,13 @@ router = APIRouter(
 )
 
 
-@router.get("/models", tags=["models"], summary="The served model", responses=problems(s503="Still loading."))
-async def list_models(edge: EdgeNow) -> ModelList:
+@router.get(
+    "/models",
+    tags=["models"],
+    summary="The served model",
+    responses=problems(s401="No valid API key.", s503="Still loading."),
+)
+async def list_models(edge: EdgeNow, owner: Owner) -> ModelList:
     """What the model is: its sizes, rate, chunk lengths, scenes and the controls that it takes."""
     return ModelList(data=[ModelView.of(edge.card, served_names(edge.card, edge.settings))])
 

@@ -24,6 +24,15 @@ def socket_protocol(abort_s: float) -> type[WebSocketsSansIOProtocol]:
     class SocketProtocol(WebSocketsSansIOProtocol):
         """What the handler left unsent has `abort_s` seconds to drain."""
 
+        def send_receive_event_to_app(self) -> None:
+            """Text that is not UTF-8 is the client's mistake: 1007, and no traceback in our log."""
+            if self.curr_msg_data_type == "text" and not _is_utf8(b"".join(self.frames)):
+                self.frames = []
+                self.conn.fail(1007, "text must be UTF-8")
+                self.handle_parser_exception()
+                return
+            super().send_receive_event_to_app()
+
         async def run_asgi(self) -> None:
             """Run the handler."""
             try:
@@ -81,6 +90,14 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         ws_ping_timeout=settings.ping_timeout_s,
         timeout_graceful_shutdown=10,
     )
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def address(server: uvicorn.Server) -> str:

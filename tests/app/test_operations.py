@@ -145,7 +145,8 @@ async def test_the_demo_is_served_with_a_policy_that_keeps_it_to_itself(server: 
     links = re.findall(r'(?:src|href)="/?(static/[^"]+)"', page.text)
     assert links
     for link in links:
-        assert (await server.client.call("GET", f"/{link}")).status_code == 200
+        answer = await server.client.call("GET", f"/{link}")
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-cache")
 
 
 @pytest.mark.parametrize(

@@ -303,6 +303,8 @@ async def test_a_key_sees_its_own_sessions_alone(start_server: Start) -> None:
     assert (await http.delete("/v1/sessions/mine", headers=shown("second key"))).status_code == 404
     assert (await http.get("/v1/sessions", headers=shown("second key"))).json()["sessions"] == []
     assert (await http.get("/v1/sessions/mine", headers=shown("no key"))).status_code == 401
+    assert (await http.get("/v1/models")).status_code == 401
+    assert (await http.get("/v1/models", headers=shown("first key"))).status_code == 200
     assert (await http.get("/health")).status_code == 200
 
 

@@ -475,6 +475,18 @@ async def test_breaking_the_protocol_mid_stream_ends_with_one_error(
     assert server.edge.manager.list() == []
 
 
+async def test_text_that_is_not_utf_8_closes_with_1007(server: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async with server.client.stream(**MEADOW) as stream:
+        await stream.chunk()
+        await stream.socket.send(b"\xff\xfe", text=True)
+        with pytest.raises(ServerError) as closed:
+            while True:
+                await stream.receive()
+    assert closed.value.close_code == 1007
+    await server.until(lambda: not server.edge.manager.list())
+    assert not caplog.records
+
+
 async def test_a_client_that_leaves_takes_its_session_along(server: Any) -> None:
     async with server.client.stream(**MEADOW) as stream:
         await stream.chunk()
