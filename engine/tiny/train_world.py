@@ -145,7 +145,9 @@ def train_world(options: WorldOptions) -> Path:
     torch.set_num_threads(options.threads)
     options.run.mkdir(parents=True, exist_ok=True)
     if options.make_data:
-        maker = multiprocessing.get_context("spawn").Process(target=make_shards, args=(options,), daemon=True)
+        maker = multiprocessing.get_context("spawn").Process(
+            target=make_shards, args=(options, os.getpid()), daemon=True
+        )
         maker.start()
     rays = SessionRays()
     run = new_run(options, rays)
@@ -251,15 +253,14 @@ def blank_latent(walks: Walks) -> Tensor:
     return walks.image[0, -1].float()
 
 
-def make_shards(options: WorldOptions) -> None:
-    """Make the shards that are missing, one after another; ends with the process that started it."""
+def make_shards(options: WorldOptions, parent: int | None = None) -> None:
+    """Make the shards that are missing, one after another; ends when its `parent` process has."""
     torch.set_num_threads(1)
-    parent = os.getppid()
     folder = options.run / "data"
     folder.mkdir(parents=True, exist_ok=True)
     missing = [i for i in range(options.shards) if not (folder / f"{i:04d}.pt").exists()]
     kernel = compiled_renderer() if missing else None
     for index in missing:
-        if os.getppid() != parent:
+        if parent is not None and os.getppid() != parent:
             break
         save_shard(make_shard(index, options.codec, kernel), folder / f"{index:04d}.pt")
