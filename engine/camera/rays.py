@@ -50,12 +50,24 @@ def ray_embedding(
     """
     motion = deltas(anchor, poses)  # [F, 4, 4]
     moves = scaled(motion[:, :3, 3], scaling)
-    directions = torch.stack([_pixel_directions(one, width, height) for one in intrinsics])  # [F, H, W, 3]
-    turned = torch.einsum("fij,fhwj->fihw", motion[:, :3, :3], directions)
-    turned = turned / turned.norm(dim=1, keepdim=True)
-    origins = moves[:, :, None, None].expand_as(turned)
-    rays = torch.cat([origins, turned], dim=1).float()  # [F, 6, H, W]
+    turned = motion[:, :3, :3] @ _directions(intrinsics, width, height)  # [F, 3, H * W]
+    rays = torch.empty((len(poses), 6, height, width))
+    rays[:, :3] = moves[:, :, None, None]
+    rays[:, 3:] = (turned / _length(turned)).view(-1, 3, height, width)
     return F.pixel_unshuffle(rays, UNSHUFFLE).transpose(0, 1).unsqueeze(0).contiguous()
+
+
+def _directions(intrinsics: Sequence[Intrinsics], width: int, height: int) -> Tensor:
+    """[3, H * W] where all frames have the same intrinsics, else [F, 3, H * W]."""
+    if len(set(intrinsics)) == 1:
+        return _pixel_directions(intrinsics[0], width, height)
+    return torch.stack([_pixel_directions(one, width, height) for one in intrinsics])
+
+
+def _length(vectors: Tensor) -> Tensor:
+    """[..., 3, n] -> [..., 1, n]; a norm over so short an axis is slow on a CPU."""
+    squares = vectors * vectors
+    return (squares[..., 0:1, :] + squares[..., 1:2, :] + squares[..., 2:3, :]).sqrt()
 
 
 @lru_cache(maxsize=16)
@@ -66,6 +78,5 @@ def _pixel_directions(intrinsics: Intrinsics, width: int, height: int) -> Tensor
         torch.arange(width, dtype=torch.float64) + 0.5,
         indexing="ij",
     )
-    directions = torch.stack([(xs - cx) / fx, (ys - cy) / fy, torch.ones_like(xs)], dim=-1)
-    unit: Tensor = directions / directions.norm(dim=-1, keepdim=True)
-    return unit
+    directions = torch.stack([(xs - cx) / fx, (ys - cy) / fy, torch.ones_like(xs)]).flatten(1)
+    return directions / _length(directions)
