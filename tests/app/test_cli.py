@@ -21,7 +21,17 @@ runner = CliRunner()
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["serve"], ["settings"], ["verify"], ["train"], ["train", "codec"], ["train", "world"]]
+    "command",
+    [
+        [],
+        ["serve"],
+        ["settings"],
+        ["verify"],
+        ["capacity"],
+        ["train"],
+        ["train", "codec"],
+        ["train", "world"],
+    ],
 )
 def test_each_command_explains_itself(command: list[str]) -> None:
     shown = runner.invoke(cli, [*command, "--help"])

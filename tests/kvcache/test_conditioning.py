@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import pytest
@@ -375,6 +375,28 @@ def test_a_full_storage_ends_the_build_and_keeps_the_value_before() -> None:
         scope.publish(scope.begin_build(TEXT), layers_of(2))
     assert same(scope.lookup(TEXT), layers)
     assert ledger.is_consistent()
+
+
+class InterruptedStorage(PlainStorage):
+    """Someone invalidates while a value is being stored."""
+
+    scope: ConditioningScope
+
+    def put(self, layers: Sequence[LayerKV], representation: Representation) -> Stored:
+        stored = super().put(layers, representation)
+        self.scope.invalidate()
+        return stored
+
+
+def test_an_invalidation_while_a_value_is_stored_frees_it_again() -> None:
+    ledger, memory = Ledger(), Memory()
+    ledger.open("world")
+    storage = InterruptedStorage(memory)
+    scope = storage.scope = ConditioningScope("world", ledger, storage)
+    with pytest.raises(Superseded):
+        scope.publish(scope.begin_build(TEXT), layers_of(1))
+    assert scope.lookup(TEXT) is None
+    assert ledger.live_bytes == memory.live_bytes == 0
 
 
 @pytest.mark.parametrize("layout", ["BNSD", "BSND"])
