@@ -15,7 +15,8 @@ def capacity(
         Path,
         typer.Option(
             help="JSON object: layers, kv_heads, head_dim, dtype, tokens_per_frame, sink_frames, "
-            "window_frames, frames_per_block; also branches, cross_tokens, model_state_bytes, max_scratch_tokens.",
+            "window_frames, frames_per_block; also branches, cross_tokens, model_state_bytes, "
+            "max_scratch_tokens.",
             metavar="FILE",
             exists=True,
             dir_okay=False,
