@@ -19,7 +19,7 @@ def keys_by_slice(timeline: Sequence[Transition], slices: int, width_ms: float) 
     held at the end of the timeline goes on.
     """
     held: list[set[str]] = [set() for _ in range(slices)]
-    for key in KEYS:
+    for key in {key for _, keys in timeline for key in keys}:
         for start, end in _presses(timeline, key):
             for index in _slices_of(start, end, slices, width_ms):
                 held[index].add(key)
