@@ -24,4 +24,4 @@ def test_muon_fits_a_linear_map() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert float((weight.detach() - target).abs().max()) < 0.1
+    assert float(loss.detach()) < 0.02 * float(target.pow(2).mean())
