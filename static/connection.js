@@ -2,6 +2,7 @@ import { socketUrl } from "./address.js";
 
 const PING_SECONDS = 15;
 const OPEN_SECONDS = 10;
+const STOP_SECONDS = 5;
 
 /**
  * @typedef {object} ConnectionEvents
@@ -42,15 +43,18 @@ export class Connection {
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
   }
 
-  /** Ask for the end of the stream; the server says `session.done` and closes. */
+  /** Ask for the end of the stream; the server says `session.done` and closes, or is not waited for longer. */
   stop() {
-    if (this.socket.readyState === WebSocket.OPEN) this.send({ type: "session.stop" });
-    else this.#end(1000);
+    if (this.socket.readyState !== WebSocket.OPEN) return this.#end(1000);
+    this.send({ type: "session.stop" });
+    this.#patience = setTimeout(() => this.#end(1000), STOP_SECONDS * 1000);
+    return undefined;
   }
 
-  /** Leave without waiting for an answer; no event follows. */
+  /** Leave, and the session with it, without waiting for an answer; no event follows. */
   abandon() {
     this.#ended = true;
+    this.send({ type: "session.close" });
     this.#release();
   }
 

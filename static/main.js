@@ -10,7 +10,7 @@ import { PromptBox } from "./prompt.js";
 import { ScenePicker } from "./scenes.js";
 import { Screen } from "./screen.js";
 import { Session } from "./session.js";
-import { LINK_TEXTS, veilOf } from "./states.js";
+import { LINK_TEXTS, sentence, veilOf } from "./states.js";
 import { Stats } from "./stats.js";
 import { Veil } from "./veil.js";
 
@@ -97,12 +97,13 @@ class Page {
     } catch (error) {
       element("key-form").hidden = error.status !== 401;
       if (error.status === 503) {
-        this.veil.show({ title: "Not ready yet", text: error.message, busy: true });
+        this.veil.show({ title: "Not ready yet", text: sentence(error.message), busy: true });
         setTimeout(() => this.load(), LOADING_MS);
         return;
       }
-      const text = error.status ? error.message : "The server can't be reached.";
-      this.veil.show({ title: "Not ready", text, action: { label: "Try again", run: () => this.load() } });
+      const title = error.status === 401 ? "An API key is needed" : "Not ready";
+      const text = error.status ? sentence(error.message) : "The server can't be reached.";
+      this.veil.show({ title, text, action: { label: "Try again", run: () => this.load() } });
     }
   }
 
@@ -125,7 +126,7 @@ class Page {
     const again = choice === this.#choice;
     this.#choice = choice;
     if (!again) this.prompt.value = choice.prompt;
-    if (this.session.state === "idle" || this.session.state === "ended") this.#showChoice();
+    if (["idle", "ended", "failed"].includes(this.session.state)) this.#showChoice();
     else if (!again) {
       clearTimeout(this.#restart);
       this.#restart = setTimeout(() => this.play(), RESTART_MS);

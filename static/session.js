@@ -23,6 +23,7 @@ export class Session {
   #timer = 0;
   #epoch = 0;
   #walked = false; // whether there is a walk to lose
+  #stopping = false;
   #names = 0;
 
   /** @param {SessionEvents} events */
@@ -46,6 +47,7 @@ export class Session {
     this.#start = start;
     this.#attempt = 0;
     this.#walked = false;
+    this.#stopping = false;
     this.#connect();
   }
 
@@ -55,8 +57,9 @@ export class Session {
   }
 
   stop() {
-    if (this.#connection && this.#state !== "lost") this.#connection.stop();
-    else this.#finish("ended", { text: "", again: false });
+    this.#stopping = true;
+    if (this.#connection) this.#connection.stop();
+    else this.#finish("ended", {});
   }
 
   /** Back to the first frame; the stream goes on by itself. */
@@ -118,9 +121,9 @@ export class Session {
   #ended({ code, error, done }) {
     this.#connection = undefined;
     const verdict = judgeClosing(code, error);
-    if (done || code === 1000) this.#finish("ended", { ...verdict, ...done, text: error?.message ?? "" });
+    if (code === 1000 || this.#stopping) this.#finish("ended", { text: error?.message, ...done });
     else if (verdict.again) this.#wait(verdict.text, error !== undefined);
-    else this.#finish("failed", { ...verdict, code: error?.code });
+    else this.#finish("failed", { text: verdict.text, code: error?.code });
   }
 
   /**

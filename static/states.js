@@ -61,7 +61,7 @@ export function veilOf(state, detail, run) {
 }
 
 /** Errors come as they are written in the server: give them a capital and a full stop. */
-function sentence(text) {
+export function sentence(text) {
   const trimmed = text.trim();
   return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
 }

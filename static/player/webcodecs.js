@@ -19,6 +19,8 @@ async function supportedConfiguration(codec, width, height) {
   return undefined;
 }
 
+const HELD_BACK = 60; // frames that a decoder may owe before it counts as broken
+
 /** Annex B access units through WebCodecs: the shortest way from a chunk to the screen. */
 export class WebCodecsPlayer {
   static label = "WebCodecs";
@@ -75,6 +77,7 @@ export class WebCodecsPlayer {
    */
   push(meta, bytes) {
     if (this.#decoder?.state !== "configured") return;
+    if (this.#chunkOf.size > HELD_BACK) throw new Error("the decoder gives no pictures");
     let start = 0;
     meta.frame_sizes.forEach((size, index) => {
       const timestamp = Math.round(this.#clock++ * this.interval);

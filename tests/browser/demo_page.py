@@ -45,8 +45,9 @@ class Demo:
         page.on("request", lambda request: self.requested.append(request.url))
 
     def _heard(self, message: Any) -> None:
-        # A lost connection is logged by the browser itself; the page can't help it.
-        if message.type in ("error", "warning") and "WebSocket connection to" not in message.text:
+        # The browser itself logs a lost connection and a refusal; the page can't help it.
+        expected = ("WebSocket connection to", "401 (Unauthorized)")
+        if message.type in ("error", "warning") and not any(text in message.text for text in expected):
             self.problems.append(message.text)
 
     def open(self, query: str = "") -> None:
