@@ -1,9 +1,11 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.refusals import InvalidField
-from app.wire import MESSAGES, EventRequest, Interaction, Start, parse_message, validated
+from app.wire import MESSAGES, EventRequest, Interaction, Start, claimed, parse_message, validated
 
 
 def start(**fields: object) -> str:
@@ -126,3 +128,27 @@ def test_a_rest_control_names_track_schema_and_data() -> None:
     event = validated(EventRequest, {"event_id": 1, "controls": [control]})
     assert event.controls is not None
     assert event.controls[0].schema_ == "lingbot.camera_actions.v1"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = sorted({name for kind in MESSAGES.values() for name in kind.model_fields} - {"type"})
+
+
+@given(st.sampled_from(sorted(MESSAGES)), st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=3))
+def test_any_message_is_taken_or_refused_by_name(kind: str, fields: dict[str, object]) -> None:
+    try:
+        message = parse_message(json.dumps({"type": kind, **fields}))
+    except InvalidField as refused:
+        assert refused.field and len(str(refused)) < 1000
+    else:
+        assert message.type == kind
+
+
+@given(st.text(max_size=40) | JSON.map(json.dumps))
+def test_what_a_refused_message_claims_to_be_is_found_without_a_stumble(text: str) -> None:
+    kind, name = claimed(text)
+    assert isinstance(kind, str) and (name is None or isinstance(name, str))
