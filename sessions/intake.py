@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from engine.api import Control
 from sessions import facts
 from sessions.entry import Entry, make_entry
+from sessions.errors import SessionError
 from sessions.events import Acceptance, Event
 from sessions.journal import KnownEvent
 from sessions.names import RecentNames
 from sessions.pen import Pen
 from sessions.protocol import SessionProtocol
 from sessions.services import Services
+from sessions.tasks import to_the_end
 
 
 class Intake:
@@ -34,20 +37,30 @@ class Intake:
 
     async def take(self, event: Event) -> Acceptance:
         """Take an event under its integer id; durable when this returns. On an error nothing has changed."""
-        entry = make_entry(event, arrived=self._services.clock.now())
-        async with self.lock:
-            return await self._admit(entry, await self._digest(event.event_id))
+        return await to_the_end(self._take(event))
 
     async def take_named(
         self, name: str | None, prompt: str | None, controls: tuple[Control, ...]
     ) -> tuple[Acceptance, str]:
         """Take an interaction as the next integer id; also the id as the client knows it."""
+        return await to_the_end(self._take_named(name, prompt, controls))
+
+    async def _take(self, event: Event) -> Acceptance:
+        with self._observed():
+            entry = make_entry(event, arrived=self._services.clock.now())
+            async with self.lock:
+                return await self._admit(entry, await self._digest(event.event_id))
+
+    async def _take_named(
+        self, name: str | None, prompt: str | None, controls: tuple[Control, ...]
+    ) -> tuple[Acceptance, str]:
         arrived = self._services.clock.now()
-        async with self.lock:
-            known = None if name is None else await self._named(name)
-            event_id = known.event_id if known else self._protocol.next_event_id
-            entry = make_entry(Event(event_id, prompt, controls), name, arrived)
-            return await self._admit(entry, known.digest if known else None), entry.label
+        with self._observed():
+            async with self.lock:
+                known = None if name is None else await self._named(name)
+                event_id = known.event_id if known else self._protocol.next_event_id
+                entry = make_entry(Event(event_id, prompt, controls), name, arrived)
+                return await self._admit(entry, known.digest if known else None), entry.label
 
     async def _admit(self, entry: Entry, known_digest: str | None) -> Acceptance:
         acceptance = self._protocol.judge(entry, known_digest)
@@ -57,7 +70,16 @@ class Intake:
             self._protocol.enqueue(entry)
             self._names.add(KnownEvent(entry.event.event_id, accepted.name, accepted.digest))
             self._taken(entry.event.event_id)
+        self._services.observer.event_taken(acceptance.value)
         return acceptance
+
+    @contextmanager
+    def _observed(self) -> Iterator[None]:
+        try:
+            yield
+        except SessionError as error:
+            self._services.observer.event_taken(error.code)
+            raise
 
     async def _digest(self, event_id: int) -> str | None:
         if not self._protocol.knows_of(event_id):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from engine.api import Engine, EngineState, ModelCard, Reducer
 from sessions import facts
 from sessions.clock import Clock, MonotonicClock
+from sessions.controls import check_control
 from sessions.errors import (
     CapacityExceeded,
     Draining,
@@ -34,7 +35,6 @@ from sessions.journal import Journal
 from sessions.limits import Limits
 from sessions.observer import Observer
 from sessions.pen import Pen
-from sessions.protocol import check_control
 from sessions.services import Services
 from sessions.session import Session
 from sessions.spec import SessionSpec
@@ -260,7 +260,7 @@ class SessionManager:
     def _lose(self, reason: str) -> None:
         """The engine was lost: every session's world went with it."""
         if not self._losing:
-            self._losing = True
+            self._losing = True  # a session that fails of it says so again
             for session in self._sessions.values():
                 session.fail(EngineUnavailable(reason))
             self._losing = False

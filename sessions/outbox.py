@@ -69,6 +69,7 @@ class Outbox:
             return False
         if isinstance(output, Done | Failed):
             self._terminal = output
+            self._drained.set()
         if isinstance(output, ChunkOutput):
             self._bytes += output.size
             self._most_bytes = max(self._most_bytes, self._bytes)
@@ -80,8 +81,8 @@ class Outbox:
         return True
 
     async def room_for_message(self) -> None:
-        """Wait until fewer messages than the limit wait (at once when none ever will be read)."""
-        while self._messages >= self._limit_messages and not self._abandoned:
+        """Wait until fewer messages than the limit wait, or none is taken any more."""
+        while self._messages >= self._limit_messages and self._terminal is None and not self._abandoned:
             self._drained.clear()
             await self._drained.wait()
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from sessions.clock import Clock
 from sessions.errors import SessionError
 from sessions.facts import Fact
 from sessions.journal import Journal
+
+log = logging.getLogger(__name__)
 
 
 class Pen:
@@ -24,7 +27,7 @@ class Pen:
 
     async def write(self, fact: Fact) -> None:
         """Append; durable when this returns. Raises the journal's errors."""
-        await asyncio.shield(self.write_soon(fact))  # a caller that is cancelled does not undo it
+        await self.write_soon(fact)
 
     def write_soon(self, fact: Fact) -> asyncio.Future[None]:
         """Append, in its place; awaiting the future waits until it is durable."""
@@ -37,8 +40,19 @@ class Pen:
             written.add_done_callback(lambda done: self._check(done, number))
         return written
 
+    def note(self, fact: Fact) -> asyncio.Future[None]:
+        """Record what has happened anyway: where the journal can't, a warning is all that follows."""
+        written = self.write_soon(fact)
+        written.add_done_callback(_warn_if_lost)
+        return written
+
     def _check(self, written: asyncio.Future[None], number: int) -> None:
         if written.cancelled():
             return
         if isinstance(written.exception(), SessionError):
             self._next = min(self._next, number)
+
+
+def _warn_if_lost(written: asyncio.Future[None]) -> None:
+    if not written.cancelled() and (error := written.exception()):
+        log.warning("a fact was not journalled: %s", error)

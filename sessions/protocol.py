@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from engine.api import Control, ControlRefused, Reducer, Tick
+from engine.api import Control, Reducer, Tick
 from sessions import conditions
 from sessions.conditions import Conditions, EventMarks
+from sessions.controls import check_control
 from sessions.entry import Entry, make_entry
 from sessions.errors import (
     EchoMismatch,
     EventIdConflict,
-    InvalidControl,
     QueueFull,
     SessionClosed,
     SessionFailed,
@@ -294,18 +294,3 @@ class SessionProtocol:
         if self.state is SessionState.CLEANUP_FAILED:
             raise SessionTombstoned(f"session {self.session_id!r} could not be closed yet: {self.reason}")
         raise SessionClosed(f"session {self.session_id!r} is {self.state}")
-
-
-def check_control(control: Control, reducers: Mapping[str, Reducer], path: str) -> None:
-    """Raise `InvalidControl` where no reducer can apply this control."""
-    reducer = reducers.get(control.track)
-    if reducer is None:
-        known = ", ".join(sorted(reducers)) or "none"
-        raise InvalidControl(f"track {control.track!r:.80}: the model's are {known}", field=f"{path}.track")
-    if control.schema not in reducer.schemas:
-        message = f"schema {control.schema!r:.80}: track {control.track} takes {', '.join(reducer.schemas)}"
-        raise InvalidControl(message, field=f"{path}.schema")
-    try:
-        reducer.validate(control)
-    except ControlRefused as refused:
-        raise InvalidControl(refused.message, field=f"{path}.{refused.field}") from refused

@@ -12,7 +12,6 @@ from sessions import facts
 from sessions.errors import (
     AlreadyPlaying,
     EngineUnavailable,
-    JournalError,
     NotStepped,
     SessionClosed,
     SessionError,
@@ -30,7 +29,6 @@ from sessions.outputs import (
     Failed,
     InteractionQueued,
     InteractionRejected,
-    Output,
     ResetDone,
 )
 from sessions.pen import Pen
@@ -40,6 +38,7 @@ from sessions.runner import ChunkRunner
 from sessions.services import Services
 from sessions.spec import Mode, SessionSpec
 from sessions.state import SessionState
+from sessions.tasks import to_the_end
 from sessions.world import World
 
 log = logging.getLogger(__name__)
@@ -119,13 +118,7 @@ class Session:
         `SessionFailed`, `SessionClosed`, `SessionTombstoned`, `JournalError`; then nothing has changed.
         """
         self._notice_loss()
-        try:
-            acceptance = await self._intake.take(event)
-        except SessionError as error:
-            self._services.observer.event_taken(error.code)
-            raise
-        self._services.observer.event_taken(acceptance.value)
-        return acceptance
+        return await self._intake.take(event)
 
     async def interact(
         self, name: str | None, prompt: str | None = None, controls: tuple[Control, ...] = ()
@@ -138,23 +131,17 @@ class Session:
         outbox = self._player.outbox if self._player else None
         if outbox is not None:
             await outbox.room_for_message()
-        acceptance, answer = await self._interact(name, prompt, controls)
+        self._notice_loss()
+        acceptance: Acceptance | None = None
+        answer: InteractionQueued | InteractionRejected
+        try:
+            acceptance, label = await self._intake.take_named(name, prompt, controls)
+            answer = InteractionQueued(label)
+        except SessionError as error:
+            answer = InteractionRejected(name, error.code, error.message, error.field, error.retryable)
         if outbox is not None:
             outbox.put(answer)
         return acceptance
-
-    async def _interact(
-        self, name: str | None, prompt: str | None, controls: tuple[Control, ...]
-    ) -> tuple[Acceptance | None, Output]:
-        observer = self._services.observer
-        self._notice_loss()
-        try:
-            acceptance, label = await self._intake.take_named(name, prompt, controls)
-        except SessionError as error:
-            observer.event_taken(error.code)
-            return None, InteractionRejected(name, error.code, error.message, error.field, error.retryable)
-        observer.event_taken(acceptance.value)
-        return acceptance, InteractionQueued(label)
 
     # Chunks
 
@@ -189,7 +176,6 @@ class Session:
         try:
             return await asyncio.shield(chunk)
         except asyncio.CancelledError:
-            chunk.add_done_callback(_retrieve)
             await self._world.cancel()
             raise
 
@@ -233,9 +219,12 @@ class Session:
         Raises `SessionClosed`, `SessionTombstoned`, `EngineUnavailable`, `EngineTimeout`, `SessionFailed`,
         `CapacityExceeded`, `JournalError`; but for the first two, these fail the session.
         """
+        return await to_the_end(self._reset(resume))
+
+    async def _reset(self, resume: bool) -> ResetDone:
         async with self._resets:
             try:
-                done = await self._reset(resume)
+                done = await self._restart(resume)
             except (SessionClosed, SessionTombstoned):
                 raise
             except SessionError as error:
@@ -246,7 +235,7 @@ class Session:
             self._player.wake()
         return done
 
-    async def _reset(self, resume: bool) -> ResetDone:
+    async def _restart(self, resume: bool) -> ResetDone:
         async with self._intake.lock:
             discarded = self._protocol.reset(resume)
             self._moved()
@@ -286,11 +275,11 @@ class Session:
         except SessionTombstoned as failure:
             self._protocol.end_close(failure.message)
             self._moved()
-            self._note(facts.CleanupFailed(failure.message))
+            self._pen.note(facts.CleanupFailed(failure.message))
             raise
         self._protocol.end_close()
         self._moved()
-        await self._note_last(facts.SessionClosed(reason))
+        await asyncio.wait([self._pen.note(facts.SessionClosed(reason))])
         self._services.observer.session_closed(reason)
         self._closed(self)
 
@@ -302,7 +291,7 @@ class Session:
         at = (protocol.epoch, protocol.chunk_index)
         protocol.fail(error.message)
         self._moved()
-        self._note(facts.SessionFailed(*at, error.code, error.message))
+        self._pen.note(facts.SessionFailed(*at, error.code, error.message))
         if self._player is not None:
             self._player.outbox.put(Failed(error.code, error.message, error.retryable))
             self._player.stop()
@@ -330,23 +319,3 @@ class Session:
         if before is not after:
             self._state = after
             self._services.observer.session_moved(before, after)
-
-    def _note(self, fact: facts.Fact) -> None:
-        """Record what has happened anyway; where the journal can't, nothing depends on it."""
-        self._pen.write_soon(fact).add_done_callback(_warn_if_lost)
-
-    async def _note_last(self, fact: facts.Fact) -> None:
-        try:
-            await self._pen.write(fact)
-        except JournalError as error:
-            log.warning("session %s is closed, but the journal could not say so: %s", self.session_id, error)
-
-
-def _warn_if_lost(written: asyncio.Future[None]) -> None:
-    if not written.cancelled() and (error := written.exception()):
-        log.warning("a fact was not journalled: %s", error)
-
-
-def _retrieve(task: asyncio.Task[ChunkOutput]) -> None:
-    if not task.cancelled():
-        task.exception()

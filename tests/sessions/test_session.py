@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, calm, keys, managed, until
@@ -42,6 +43,7 @@ from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
 from sessions.observer import ChunkTimes, Observer
 from sessions.session import Session
+from sessions.sql_journal import SqlJournal
 from sessions.state import SessionState
 
 
@@ -119,6 +121,29 @@ async def test_two_submits_of_one_id_at_once_are_one_event() -> None:
         session.submit(press(2, "w")), session.submit(press(2, "d")), return_exceptions=True
     )
     assert [type(outcome) for outcome in await conflicting] == [Acceptance, EventIdConflict]
+
+
+async def test_whoever_stops_waiting_for_an_event_or_a_reset_does_not_leave_it_half_done(
+    tmp_path: Path,
+) -> None:
+    journal = SqlJournal(f"sqlite:///{tmp_path}/journal.db")
+    manager = await managed(journal=journal)
+    session = await manager.create(STEPPED)
+    for event_id, turns in enumerate((0, 1, 2, 3)):
+        submit = asyncio.create_task(session.submit(press(event_id, "w")))
+        await calm(turns)
+        submit.cancel()
+        await asyncio.gather(submit, return_exceptions=True)
+        if turns:  # else it had not begun
+            await until(lambda wanted=event_id: wanted in session.info().pending_event_ids)
+            assert await session.submit(press(event_id, "w")) is Acceptance.DUPLICATE
+    reset = asyncio.create_task(session.reset(resume=True))
+    await calm(2)
+    reset.cancel()
+    await asyncio.gather(reset, return_exceptions=True)
+    await until(lambda: session.info().epoch == 1)
+    assert (await session.run_chunk()).tick.event_ids == ()
+    await manager.stop()
 
 
 async def test_changes_to_a_submitted_payload_are_invisible() -> None:
