@@ -507,6 +507,61 @@ async def test_events_that_come_during_a_reset_belong_to_the_new_epoch() -> None
     assert (chunk.tick.epoch, chunk.tick.event_ids, chunk.tick.chunk_index) == (1, (1,), 0)
 
 
+async def test_a_chunk_that_waits_for_its_turn_lets_a_reset_go_first() -> None:
+    engine = ScriptedEngine()
+    engine.commits.clear()
+    session = await (await managed(engine)).create(STEPPED)
+    first = asyncio.create_task(session.run_chunk())
+    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    second = asyncio.create_task(session.run_chunk())
+    await calm()
+    reset = asyncio.create_task(session.reset(resume=True))
+    await calm()
+    engine.commits.set()
+    await reset
+    assert ((await second).tick.epoch, session.info().state) == (1, SessionState.ACTIVE)
+    await asyncio.gather(first, return_exceptions=True)
+
+
+class SlowJournal(MemoryJournal):
+    """Chunks are begun in it only when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[asyncio.Future[None]] = []
+
+    def append(self, world: str, expected: int, fact: facts.Fact, at: float) -> asyncio.Future[None]:
+        written = super().append(world, expected, fact, at)
+        if not isinstance(fact, facts.ChunkBegun):
+            return written
+        self.held.append(asyncio.get_running_loop().create_future())
+        return self.held[-1]
+
+    def let_go(self) -> None:
+        self.held.pop().set_result(None)
+
+
+@pytest.mark.parametrize("end", ["reset", "close"])
+async def test_pixels_whose_tick_is_still_being_written_are_swept_away_too(end: str) -> None:
+    journal = SlowJournal()
+    session = await (await managed(journal=journal)).create(STEPPED)
+    await session.submit(press(1, "w"))
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: journal.held)
+    ending = asyncio.create_task(session.reset(resume=True) if end == "reset" else session.close())
+    await calm()
+    journal.let_go()
+    done = await ending
+    with pytest.raises(ChunkAborted if end == "reset" else SessionClosed):
+        await chunk
+    if end == "reset":
+        assert done.discarded_event_ids == ("1",)  # its effect was never seen
+        chunk = asyncio.create_task(session.run_chunk())
+        await until(lambda: journal.held)
+        journal.let_go()
+        assert ((await chunk).tick.epoch, (await chunk).transport_index) == (1, 0)
+
+
 class SilentReset(ScriptedEngine):
     async def reset_world(self, world: str) -> None:
         await asyncio.Event().wait()
