@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from kvcache.errors import IncompleteBuild, StillLeased, Superseded
+from kvcache.errors import IncompleteBuild, OwnerClosed, StillLeased, Superseded
 from kvcache.fence import ReadyFence
 from kvcache.guard import SourceGuard
 from kvcache.identity import Identity
@@ -59,6 +59,7 @@ class ConditioningScope:
         self.owner = owner
         self._ledger = ledger
         self._storage = storage
+        self._life = ledger.life(owner)
         self._values: dict[int, Value] = {}
 
     # -- readers -------------------------------------------------------------------------------------------
@@ -97,6 +98,8 @@ class ConditioningScope:
         """Begin a build: older ones of the same cache and branch can't publish any more, and a value of
         another identity is gone. Raises `OwnerClosed`.
         """
+        if not self._is_alive():
+            raise OwnerClosed(f"no open owner {self.owner!r}")
         guard = None if source is None else SourceGuard(source)
         generation = self._ledger.begin(self.owner, identity.key, identity.text)
         self._sweep_quietly()
@@ -174,8 +177,12 @@ class ConditioningScope:
 
     # -- inside --------------------------------------------------------------------------------------------
 
+    def _is_alive(self) -> bool:
+        """Whether the id is not closed, nor another session's by now."""
+        return self._life is not None and self._ledger.life(self.owner) == self._life
+
     def _find(self, identity: Identity, source: Tensor | None) -> tuple[int, Value] | None:
-        entry = self._ledger.readable(self.owner, identity.key)
+        entry = self._ledger.readable(self.owner, identity.key) if self._is_alive() else None
         if entry is None or entry.identity != identity.text:
             return None
         value = self._values[entry.generation]
@@ -195,7 +202,7 @@ class ConditioningScope:
 
     def _present(self) -> list[tuple[str, int]]:
         state = self._ledger.live.owners.get(self.owner)
-        if state is None:
+        if state is None or not self._is_alive():
             return []
         keys = [*state.readable.items(), *state.building.items()]
         return [(key, generation) for key, generation in keys if "/" in key]

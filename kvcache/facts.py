@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The owner may build from here on."""
+    """The owner may build from here on. `life` tells it from former owners of the same id."""
 
     owner: str
+    life: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,7 @@ class Totals:
     cleanup_failures: int
     newest_generation: int
     newest_lease: int
+    newest_life: int
 
 
 OwnerFact = (

@@ -34,7 +34,7 @@ def fold(facts: Iterable[Fact]) -> State:
 
 def condensed(name: str, owner: OwnerState) -> list[OwnerFact]:
     """The fewest facts that fold to `owner`."""
-    facts: list[OwnerFact] = [Opened(name)]
+    facts: list[OwnerFact] = [Opened(name, owner.life)]
     for entry in sorted(owner.entries.values(), key=lambda entry: entry.generation):
         key, generation = entry.key, entry.generation
         facts.append(BuildBegan(name, key, entry.identity, generation))

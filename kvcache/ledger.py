@@ -45,7 +45,7 @@ class Ledger:
     def __init__(self) -> None:
         self._lock = RLock()
         self._live = State()
-        self._totals = Totals(0, 0, 0, 0, 0, 0)
+        self._totals = Totals(0, 0, 0, 0, 0, 0, 0)
         self._summaries: deque[ClosedSummary] = deque()
         self._facts: dict[str, list[OwnerFact]] = {}
         self._limits: dict[str, int] = {}
@@ -56,9 +56,19 @@ class Ledger:
         """Whether the id is free."""
         return owner not in self._live.owners
 
-    def open(self, owner: str) -> None:
-        """Raises `OwnerExists` for an open or closing owner, `OwnerTombstoned` where its cleanup failed."""
-        self._append(Opened(owner))
+    def open(self, owner: str) -> int:
+        """Open an owner; the number of this life of its id. Raises `OwnerExists` for an open or closing
+        owner, `OwnerTombstoned` where its cleanup failed.
+        """
+        with self._lock:
+            life = self._live.newest_life + 1
+            self._append(Opened(owner, life))
+            return life
+
+    def life(self, owner: str) -> int | None:
+        """The number of the owner's present life; `None` where it is closed."""
+        state = self._live.owners.get(owner)
+        return None if state is None else state.life
 
     def is_open(self, owner: str) -> bool:
         """Whether the owner may build and publish."""
@@ -230,4 +240,5 @@ class Ledger:
             cleanup_failures=totals.cleanup_failures + (oldest.cleanup_failures if oldest else 0),
             newest_generation=self._live.newest_generation,
             newest_lease=self._live.newest_lease,
+            newest_life=self._live.newest_life,
         )

@@ -41,27 +41,24 @@ class SessionCaches:
 
 
 class CacheManager:
-    """Opens session caches up to the plan's capacity and within its budget. Used by one thread, the worker's.
+    """Opens session caches up to the plan's capacity and within its budget; without a plan, as many as
+    there is memory. Used by one thread, the worker's.
 
-    Sessions may have sizes of their own; the plan's `geometry` is the default.
-    `memory` and `storage` decide where tensors lie; both default to plain ones, and faults are injected by
-    subclass.
+    `memory` and `storage` decide where tensors lie; faults are injected by subclass.
     """
 
     def __init__(
         self,
-        geometry: Geometry,
-        plan: CapacityPlan,
         memory: Memory,
+        plan: CapacityPlan | None = None,
         ledger: Ledger | None = None,
         storage: Storage | None = None,
     ) -> None:
-        self.geometry = geometry
-        self.plan = plan
         self.memory = memory
+        self.plan = plan
         self.ledger = ledger if ledger is not None else Ledger()
         self.storage = storage if storage is not None else PlainStorage(memory)
-        self.pool = BlockPool(plan.managed_pages)
+        self.pool = None if plan is None else BlockPool(plan.managed_pages)
         self._open: OrderedDict[str, SessionCaches] = OrderedDict()  # least recently used first
 
     def __len__(self) -> int:
@@ -72,25 +69,25 @@ class CacheManager:
         """Whether the owner holds memory."""
         return owner in self._open
 
-    def can_open(self, owner: str, geometry: Geometry | None = None) -> bool:
+    def can_open(self, owner: str, geometry: Geometry) -> bool:
         """Whether the id is free and there is room for a session of this size."""
         return self.ledger.can_open(owner) and self.has_room(geometry)
 
-    def has_room(self, geometry: Geometry | None = None) -> bool:
+    def has_room(self, geometry: Geometry) -> bool:
         """Whether another session of this size fits, in number and in bytes."""
-        sizes = [caches.geometry for caches in self._open.values()]
-        sizes.append(geometry or self.geometry)
+        if self.plan is None:
+            return True
+        sizes = [geometry, *(caches.geometry for caches in self._open.values())]
         return len(sizes) <= self.plan.effective and required_together(sizes) <= self.plan.budget
 
-    def open(self, owner: str, geometry: Geometry | None = None) -> SessionCaches:
+    def open(self, owner: str, geometry: Geometry) -> SessionCaches:
         """New caches for `owner`.
 
         Raises `OutOfMemory` at capacity, `OwnerExists`, `OwnerTombstoned`, and what the allocator raises;
         then nothing is left behind.
         """
-        geometry = geometry or self.geometry
         if self.ledger.can_open(owner) and not self.has_room(geometry):
-            raise OutOfMemory(f"{len(self._open)} of {self.plan.effective} sessions are open")
+            raise OutOfMemory(f"no room for {owner!r}: {len(self._open)} sessions are open")
         self.ledger.open(owner)
         try:
             view = open_view(geometry, owner, self.ledger, self.memory, self.pool)
@@ -106,7 +103,7 @@ class CacheManager:
     def admit(
         self,
         owner: str,
-        geometry: Geometry | None = None,
+        geometry: Geometry,
         busy: Collection[str] = (),
         evicted: Callable[[str], None] = lambda owner: None,
     ) -> SessionCaches:

@@ -57,6 +57,7 @@ class Entry:
 class OwnerState:
     """What one owner holds. `building` and `readable` hold at most one generation of each key."""
 
+    life: int
     phase: OwnerPhase = OwnerPhase.OPEN
     cause: str = ""
     entries: dict[int, Entry] = field(default_factory=dict)
@@ -91,6 +92,7 @@ class State:
     cleanup_failures: int = 0
     newest_generation: int = 0
     newest_lease: int = 0
+    newest_life: int = 0
     live_bytes: int = 0
 
     def apply(self, fact: Fact) -> None:
@@ -99,7 +101,8 @@ class State:
             self._add(fact)
             return
         if isinstance(fact, Opened):
-            self.owners[fact.owner] = OwnerState()
+            self.owners[fact.owner] = OwnerState(fact.life)
+            self.newest_life = max(self.newest_life, fact.life)
             return
         owner = self.owners[fact.owner]
         match fact:
@@ -164,6 +167,7 @@ class State:
         if isinstance(fact, Totals):
             self.closed += fact.owners
             self._rise(fact.newest_generation, fact.newest_lease)
+            self.newest_life = max(self.newest_life, fact.newest_life)
         else:
             self.closed += 1
         self.builds += fact.builds

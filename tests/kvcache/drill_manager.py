@@ -55,7 +55,7 @@ class ManagerDrill:
 
     def __init__(self) -> None:
         self.memory = FaultyMemory()
-        self.manager = CacheManager(self.GEOMETRY, plan(self.GEOMETRY, 10**6, 1, 3), self.memory)
+        self.manager = CacheManager(self.memory, plan(self.GEOMETRY, 10**6, 1, 3))
         self.histories: dict[str, list[int]] = {}  # open sessions
         self.tombstones: set[str] = set()
         self.next = 0
@@ -81,7 +81,7 @@ class ManagerDrill:
         name = self.name(draw)
         self.memory.full = draw.below(4) == 0
         try:
-            self.manager.open(name)
+            self.manager.open(name, self.GEOMETRY)
             self.histories[name] = []
         except (OutOfMemory, OwnerExists, OwnerTombstoned, MemoryError) as error:
             refused = name in self.histories or name in self.tombstones
@@ -102,7 +102,7 @@ class ManagerDrill:
             and name not in self.tombstones
             and (len(self.histories) + len(self.tombstones) < 3 or bool(set(self.histories) - busy))
         )
-        expect(allowed, CacheError, lambda: self.manager.admit(name, None, busy, evicted))
+        expect(allowed, CacheError, lambda: self.manager.admit(name, self.GEOMETRY, busy, evicted))
         if allowed:
             self.histories[name] = []
 
@@ -173,9 +173,11 @@ class ManagerDrill:
             caches = self.manager._open[name]
             assert caches.view.frames == len(history)
         filled = sum(len(item.view._table.pages) for item in self.manager._open.values())
+        assert self.manager.pool is not None
         assert self.manager.pool.in_use == filled
 
     def finish(self) -> None:
         self.manager.close_all()
+        assert self.manager.pool is not None
         assert self.memory.live_bytes == self.memory.allocations == self.manager.pool.in_use == 0
         assert self.manager.is_balanced()

@@ -12,6 +12,7 @@ from kvcache.conditioning import ConditioningLease, ConditioningScope, Ticket
 from kvcache.errors import (
     IncompleteBuild,
     OutOfPages,
+    OwnerClosed,
     StillLeased,
     Superseded,
 )
@@ -247,6 +248,10 @@ class ScopeDrill:
         if self.former:
             scope, ticket = pick(draw, self.former)
             expect(False, Superseded, lambda: scope.publish(ticket, self.tagged()[0]))
+            expect(False, OwnerClosed, lambda: scope.begin_build(ticket.identity))
+            assert scope.lookup(ticket.identity) is None
+            scope.invalidate()
+            scope.close()
 
     def check(self) -> None:
         assert self.ledger.is_consistent()

@@ -225,6 +225,16 @@ def test_an_id_used_again_sees_nothing_of_its_former_life(bench: Bench) -> None:
         former.publish(ticket, layers_of(1))
     assert scope.lookup(TEXT) is None
     assert scope.lookup(replace(TEXT, cache="image")) is None
+    layers = layers_of(4)
+    scope.publish(scope.begin_build(TEXT), layers)
+    assert former.lookup(TEXT) is None
+    assert former.lease(TEXT, "reader") is None
+    with pytest.raises(OwnerClosed):
+        former.begin_build(TEXT)
+    former.invalidate()
+    former.retain(())
+    former.close()
+    assert same(scope.lookup(TEXT), layers)
 
 
 def test_two_branches_live_side_by_side(bench: Bench) -> None:

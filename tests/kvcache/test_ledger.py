@@ -149,9 +149,9 @@ def test_facts_that_break_the_rules_do_not_fold() -> None:
     with pytest.raises(OwnerClosed):
         fold([CloseBegan("nobody")])
     with pytest.raises(Superseded):
-        fold([Opened("world"), Published("world", "text", 1, 5)])
+        fold([Opened("world", 1), Published("world", "text", 1, 5)])
     with pytest.raises(LedgerError):
-        fold([Opened("world"), CleanupFailed("world", "why")])
+        fold([Opened("world", 1), CleanupFailed("world", "why")])
 
 
 def test_a_fact_of_a_stranger_is_refused() -> None:

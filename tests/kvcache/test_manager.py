@@ -45,7 +45,7 @@ class StickyMemory(Memory):
 
 
 def new_manager(capacity: int = 3) -> CacheManager:
-    return CacheManager(GEOMETRY, plan(GEOMETRY, 10**9, 1, capacity), StickyMemory())
+    return CacheManager(StickyMemory(), plan(GEOMETRY, 10**9, 1, capacity))
 
 
 def play(caches: SessionCaches) -> None:
@@ -59,6 +59,11 @@ def play(caches: SessionCaches) -> None:
     caches.conditioning.publish(caches.conditioning.begin_build(TEXT), layers)
 
 
+def pages_in_use(manager: CacheManager) -> int:
+    assert manager.pool is not None
+    return manager.pool.in_use
+
+
 def stick(manager: CacheManager, stuck: bool) -> None:
     assert isinstance(manager.memory, StickyMemory)
     manager.memory.stuck = stuck
@@ -66,35 +71,37 @@ def stick(manager: CacheManager, stuck: bool) -> None:
 
 def test_a_closed_session_leaves_nothing() -> None:
     manager = new_manager()
-    play(manager.open("a"))
+    play(manager.open("a", GEOMETRY))
     assert manager.is_balanced()
-    assert manager.pool.in_use == 3
+    assert pages_in_use(manager) == 3
     manager.close("a")
     manager.close("a")
-    assert manager.memory.live_bytes == manager.ledger.live_bytes == manager.pool.in_use == len(manager) == 0
+    assert (
+        manager.memory.live_bytes == manager.ledger.live_bytes == pages_in_use(manager) == len(manager) == 0
+    )
     assert manager.is_balanced()
 
 
 def test_a_session_beyond_capacity_is_refused_by_open() -> None:
     manager = new_manager(2)
-    manager.open("a")
-    manager.open("b")
-    with pytest.raises(OutOfMemory, match="2 of 2 sessions are open"):
-        manager.open("c")
+    manager.open("a", GEOMETRY)
+    manager.open("b", GEOMETRY)
+    with pytest.raises(OutOfMemory, match="no room for 'c': 2 sessions are open"):
+        manager.open("c", GEOMETRY)
     with pytest.raises(OwnerExists):
-        manager.open("a")
+        manager.open("a", GEOMETRY)
 
 
 def test_the_least_recently_used_idle_session_makes_room_and_is_named() -> None:
     manager = new_manager(3)
     evicted: list[str] = []
     for owner in "abc":
-        manager.open(owner)
+        manager.open(owner, GEOMETRY)
     manager.get("a")
-    manager.admit("d", busy={"b"}, evicted=evicted.append)
+    manager.admit("d", GEOMETRY, busy={"b"}, evicted=evicted.append)
     assert evicted == ["c"]
     assert "c" not in manager
-    manager.admit("c", evicted=evicted.append)
+    manager.admit("c", GEOMETRY, evicted=evicted.append)
     assert evicted == ["c", "b"]
 
 
@@ -104,7 +111,7 @@ def test_a_larger_session_needs_the_room_of_several() -> None:
     large = replace(GEOMETRY, tokens_per_frame=2 * GEOMETRY.tokens_per_frame)
     evicted: list[str] = []
     for owner in "abcd":
-        manager.open(owner)
+        manager.open(owner, GEOMETRY)
     caches = manager.admit("large", large, evicted=evicted.append)
     assert evicted == ["a", "b", "c"]  # the block in flight is larger, too
     assert caches.view.geometry == large
@@ -116,40 +123,40 @@ def test_a_larger_session_needs_the_room_of_several() -> None:
 
 def test_where_all_are_busy_admission_is_refused_and_nobody_goes() -> None:
     manager = new_manager(2)
-    manager.open("a")
-    manager.open("b")
+    manager.open("a", GEOMETRY)
+    manager.open("b", GEOMETRY)
     with pytest.raises(OutOfMemory):
-        manager.admit("c", busy={"a", "b"})
+        manager.admit("c", GEOMETRY, busy={"a", "b"})
     assert len(manager) == 2
 
 
 def test_an_admission_that_can_not_open_evicts_nobody() -> None:
     manager = new_manager(2)
-    manager.open("a")
-    manager.open("b")
+    manager.open("a", GEOMETRY)
+    manager.open("b", GEOMETRY)
     with pytest.raises(OwnerExists):
-        manager.admit("a")
+        manager.admit("a", GEOMETRY)
     assert manager.idle() == ["a", "b"]
 
 
 def test_a_failed_close_blocks_the_id_until_a_retry_succeeds() -> None:
     manager = new_manager()
-    play(manager.open("a"))
+    play(manager.open("a", GEOMETRY))
     stick(manager, True)
     for _ in range(2):
         with pytest.raises(CleanupFailed, match="'a' could not be released: device is gone"):
             manager.close("a")
     assert manager.ledger.tombstone("a") == "RuntimeError: device is gone"
     with pytest.raises(OwnerTombstoned):
-        manager.open("a")
+        manager.open("a", GEOMETRY)
     with pytest.raises(OwnerTombstoned):
-        manager.admit("a")
+        manager.admit("a", GEOMETRY)
     with pytest.raises(OwnerClosed):
         manager.get("a")
     assert manager.is_balanced()
     stick(manager, False)
     manager.close("a")
-    play(manager.open("a"))
+    play(manager.open("a", GEOMETRY))
     manager.close("a")
     assert manager.memory.live_bytes == 0
     assert manager.is_balanced()
@@ -158,18 +165,27 @@ def test_a_failed_close_blocks_the_id_until_a_retry_succeeds() -> None:
 def test_a_tombstone_takes_room_and_the_next_idle_session_goes_instead() -> None:
     manager = new_manager(3)
     for owner in "abc":
-        manager.open(owner)
+        manager.open(owner, GEOMETRY)
     evicted: list[str] = []
     stick(manager, True)
     with pytest.raises(CleanupFailed):
         manager.close("a")
     with pytest.raises(OutOfMemory):
-        manager.admit("d", evicted=evicted.append)
+        manager.admit("d", GEOMETRY, evicted=evicted.append)
     assert evicted == []
     stick(manager, False)
     for owner in "abc":
         manager.close(owner)
-    manager.open("d")
+    manager.open("d", GEOMETRY)
+
+
+def test_without_a_plan_there_is_no_limit_but_memory() -> None:
+    manager = CacheManager(Memory())
+    for number in range(9):
+        play(manager.open(str(number), GEOMETRY))
+    assert manager.is_balanced()
+    manager.close_all()
+    assert manager.memory.live_bytes == 0
 
 
 class FullMemory(Memory):
@@ -178,17 +194,17 @@ class FullMemory(Memory):
 
 
 def test_an_open_that_fails_leaves_the_id_free() -> None:
-    manager = CacheManager(GEOMETRY, plan(GEOMETRY, 10**9, 1, 1), FullMemory())
+    manager = CacheManager(FullMemory(), plan(GEOMETRY, 10**9, 1, 1))
     for _ in range(3):
         with pytest.raises(MemoryError):
-            manager.open("a")
+            manager.open("a", GEOMETRY)
     assert manager.ledger.can_open("a")
     assert manager.is_balanced()
 
 
 def test_a_lease_that_is_out_blocks_the_close_until_it_is_back() -> None:
     manager = new_manager()
-    caches = manager.open("a")
+    caches = manager.open("a", GEOMETRY)
     play(caches)
     lease = caches.conditioning.lease(TEXT, "encoder")
     assert lease is not None
@@ -202,7 +218,7 @@ def test_a_lease_that_is_out_blocks_the_close_until_it_is_back() -> None:
 @pytest.mark.parametrize("closing", [CacheManager.close_all, lambda manager: manager.close("a")])
 def test_every_release_is_tried_though_one_raises(closing: Callable[[CacheManager], None]) -> None:
     manager = new_manager()
-    caches = manager.open("a")
+    caches = manager.open("a", GEOMETRY)
     play(caches)
     lease = caches.conditioning.lease(TEXT, "encoder")
     assert lease is not None
@@ -218,7 +234,7 @@ def test_every_release_is_tried_though_one_raises(closing: Callable[[CacheManage
 def test_forty_sessions_in_turn_take_pages_of_their_own() -> None:
     manager = new_manager(4)
     for number in range(40):
-        play(manager.admit(str(number)))
-    assert manager.pool.in_use == 4 * 3
+        play(manager.admit(str(number), GEOMETRY))
+    assert pages_in_use(manager) == 4 * 3
     manager.close_all()
-    assert manager.pool.in_use == 0
+    assert pages_in_use(manager) == 0

@@ -63,18 +63,19 @@ def play(caches: SessionCaches, number: int) -> None:
 @pytest.mark.parametrize("evictions", scales(64, 1280))
 def test_evictions_with_ids_used_again_leave_nothing(evictions: int) -> None:
     memory = Memory()
-    manager = CacheManager(GEOMETRY, plan(GEOMETRY, 10**9, 1, 4), memory)
-    gone: list[str] = []
+    manager = CacheManager(memory, plan(GEOMETRY, 10**9, 1, 4))
+    pool, gone = manager.pool, list[str]()
+    assert pool is not None
     for number in range(evictions // 8):
-        play(manager.admit(f"world {number % 7}", evicted=gone.append), number + 1)
+        play(manager.admit(f"world {number % 7}", GEOMETRY, evicted=gone.append), number + 1)
     warm = resident()
     for number in range(evictions // 8, evictions + 4):
-        play(manager.admit(f"world {number % 7}", evicted=gone.append), number + 1)
+        play(manager.admit(f"world {number % 7}", GEOMETRY, evicted=gone.append), number + 1)
     assert len(gone) == evictions
     assert gone == [f"world {number % 7}" for number in range(evictions)]  # the oldest each time
     assert manager.is_balanced()
     manager.close_all()
-    assert memory.live_bytes == memory.allocations == manager.pool.in_use == manager.ledger.live_bytes == 0
+    assert memory.live_bytes == memory.allocations == pool.in_use == manager.ledger.live_bytes == 0
     assert resident() - warm < LIMIT
 
 
