@@ -52,18 +52,30 @@ class Report(Protocol):
         """The largest differences, as JSON."""
 
 
+class VerifyRefused(Exception):
+    """A golden file that is not there, or can't be recomputed. Says which and why."""
+
+
 def verify_golden(prefix: Path) -> Report:
-    """Recompute a transformer's golden file."""
+    """Recompute a transformer's golden file. Raises `VerifyRefused`."""
+    from engine.verify import GoldenRefused
     from engine.verify import verify_golden as recompute
 
-    return recompute(prefix)
+    try:
+        return recompute(prefix)
+    except GoldenRefused as refused:
+        raise VerifyRefused(str(refused)) from None
 
 
 def verify_camera(prefix: Path) -> Report:
-    """Recompute a camera's golden file."""
+    """Recompute a camera's golden file. Raises `VerifyRefused`."""
+    from engine.verify import GoldenRefused
     from engine.verify import verify_camera as recompute
 
-    return recompute(prefix)
+    try:
+        return recompute(prefix)
+    except GoldenRefused as refused:
+        raise VerifyRefused(str(refused)) from None
 
 
 class CapacityRefused(Exception):

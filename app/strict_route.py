@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 
 from app.edge import edge_of
 from app.refusals import MessageTooLarge, WrongMediaType, shortened
@@ -36,7 +37,10 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
-            body = await _bounded(request, edge_of(request).settings.start_max_bytes)
+            try:
+                body = await _bounded(request, edge_of(request).settings.start_max_bytes)
+            except ClientDisconnect:
+                return Response(status_code=400)  # nobody is left to read it
             if body:
                 _require_json(request)
             return await handle(_ReadRequest(request, body))

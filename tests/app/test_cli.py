@@ -89,6 +89,12 @@ def test_verify_without_a_file_says_what_to_give() -> None:
     assert "--golden" in refused.output
 
 
+def test_verify_of_a_file_that_is_not_there_says_which() -> None:
+    refused = runner.invoke(cli, ["verify", "--golden", "no/such/golden"])
+    assert refused.exit_code == 2
+    assert "no/such/golden" in refused.output
+
+
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     command = [

@@ -1,5 +1,6 @@
 """Sessions over REST, on a real server."""
 
+import asyncio
 import io
 import json
 from collections.abc import Awaitable, Callable
@@ -201,6 +202,26 @@ async def test_a_body_that_is_too_large_is_a_problem(start_server: Start) -> Non
     server = await start_server(start_max_bytes=2048)
     error = await refused(server.client.create(prompt="x" * 4000))
     assert (error.status, error.code) == (413, "message_too_large")
+
+
+async def test_a_caller_that_leaves_in_the_middle_of_its_body_upsets_nobody(
+    server: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    host, port = server.url.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    head = [
+        "POST /v1/sessions HTTP/1.1",
+        f"Host: {host}",
+        "Content-Type: application/json",
+        "Content-Length: 99",
+    ]
+    writer.write("\r\n".join([*head, "", '{"prompt": ']).encode())
+    await writer.drain()
+    state = server.server.server_state
+    await server.until(lambda: state.tasks)
+    writer.close()
+    await server.until(lambda: not state.tasks)
+    assert not caplog.records
 
 
 async def test_a_wrong_path_or_method_is_a_problem(server: Any) -> None:
