@@ -52,12 +52,9 @@ export class Stats {
   shown(chunk, now) {
     this.latency.shown(chunk, now);
     const { last, median: middle, samples } = this.latency;
-    if (samples.length)
-      this.#write(
-        "photon",
-        milliseconds(last),
-        `from key to picture; median ${milliseconds(middle)} of ${samples.length}`,
-      );
+    if (!samples.length) return;
+    const keys = samples.length === 1 ? "1 key" : `${samples.length} keys`;
+    this.#write("photon", milliseconds(last), `median ${milliseconds(middle)} of ${keys}`);
   }
 
   /** @param {{ position: number, depth: number }} queue */

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from demo_page import FPS, Demo
 from demo_server import Server
 
 ARGUMENTS = [
@@ -40,9 +41,11 @@ def lacking(reason: str) -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("server"))
-    server.start()
-    yield server
-    server.kill()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +67,16 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def open_demo(browser: Any, server: Server) -> Iterator[Any]:
     """Opens the demo; at the end no page may have had an error, or asked another server for anything."""
-    from demo_page import Demo
-
     demos: list[Demo] = []
 
-    def open_demo(query: str = "", url: str = server.url, prepare: Any = None, **context: Any) -> Demo:
+    def open_demo(query: str = "", *, prepare: Any = None, **context: Any) -> Demo:
+        url, fps = context.pop("url", server.url), context.pop("fps", FPS)
         options = {"viewport": {"width": 1280, "height": 800}} | context
         demo = Demo(browser.new_context(**options).new_page(), url)
         demos.append(demo)
         if prepare is not None:
             prepare(demo.page)
-        demo.open(query)
+        demo.open(query, fps)
         return demo
 
     yield open_demo

@@ -50,8 +50,8 @@ class Demo:
         if message.type in ("error", "warning") and not any(text in message.text for text in expected):
             self.problems.append(message.text)
 
-    def open(self, query: str = "") -> None:
-        self.page.goto(f"{self.url}?fps={FPS}&{query}")
+    def open(self, query: str = "", fps: int = FPS) -> None:
+        self.page.goto(f"{self.url}?fps={fps}&{query}")
         self.page.locator("#veil-action").wait_for()
 
     def play(self, chunks: int = 1) -> None:

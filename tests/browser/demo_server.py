@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -16,18 +17,19 @@ READY = re.compile(r"https?://[\w.\[\]:]+:\d+")
 class Server:
     """`worldline serve` in a process of its own, on a port that stays the same when it is started again."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, engine: str = "pattern", **settings: str) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.port = port
         self.log = folder / "log.txt"
+        self.engine = engine
         self.settings = settings
         self.url = f"http://127.0.0.1:{port}/"
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        command = [Path(sys.executable).with_name("worldline"), "serve", "--engine", "pattern"]
+        command = [Path(sys.executable).with_name("worldline"), "serve", "--engine", self.engine]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("WORLDLINE_")}
         environment |= {f"WORLDLINE_{name.upper()}": value for name, value in self.settings.items()}
         with self.log.open("a") as errors:
@@ -43,12 +45,14 @@ class Server:
         for line in self.process.stdout:
             if READY.search(line):
                 return
+        self.kill()
         raise AssertionError(f"the server ended before it was ready: {self.log.read_text()[-2000:]}")
 
     def kill(self) -> None:
         """End the server and its worker as a crash would: without a word."""
         if self.process is None:
             return
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
         self.process = None
