@@ -66,7 +66,10 @@ def _freeze(value: object, levels: int) -> FrozenJson:
     elif levels:
         if isinstance(value, list | tuple):
             return tuple([_freeze(item, levels - 1) for item in value])
-        if isinstance(value, Mapping) and all(type(key) is str and _is_unicode(key) for key in value):
+        if isinstance(value, Mapping):
+            for key in value:
+                if type(key) is not str or not (key.isascii() or _is_unicode(key)):
+                    raise _NotJson
             return FrozenDict({key: _freeze(item, levels - 1) for key, item in value.items()})
     raise _NotJson
 
@@ -102,9 +105,10 @@ def _explain_items(value: list[Any] | tuple[Any, ...] | Mapping[Any, Any], path:
 def _is_unicode(text: str) -> bool:
     """False where it holds half of a surrogate pair."""
     try:
-        return text.isascii() or bool(text.encode())
+        text.encode()
     except UnicodeEncodeError:
         return False
+    return True
 
 
 def frozen_text(value: object, path: str) -> str:
