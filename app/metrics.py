@@ -15,10 +15,12 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from app.errors import TABLE
 from engine.api import Engine, EngineState
 from sessions.observer import ChunkTimes, Observer
 from sessions.state import SessionState
 
+CLOSE_CODES = {1000, 1001, 1005, 1006, 1012} | {fault.close for fault in TABLE.values()}
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STAGES = ("queue", "denoise", "decode", "encode", "commit", "overhead")
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a sample per series that nobody reads
@@ -131,5 +133,5 @@ class Metrics(Observer):
         self._events.labels(outcome).inc()
 
     def socket_closed(self, code: int) -> None:
-        """Count close codes, this side's."""
-        self._sockets.labels(str(code)).inc()
+        """Count close codes; a client may choose any, so only those of the protocol are told apart."""
+        self._sockets.labels(str(code) if code in CLOSE_CODES else "other").inc()

@@ -18,6 +18,7 @@ from app.settings import Settings
 from app.stream import Stream
 from app.wire import Start, parse_message
 from sessions.errors import SessionError
+from sessions.outbox import Outbox
 from sessions.outputs import Done, Failed, Terminal
 from sessions.session import Session
 
@@ -53,20 +54,29 @@ async def _converse(edge: Edge, channel: Channel, key: str | None) -> None:
         session, token = await edge.create(start, owner)
     else:
         session, token = _bound(edge, start, owner), start.token
+    outbox = await _started(edge, session, ours=start.token is None)
     outcome, terminal = "disconnected", None
     try:
-        terminal = await _play(edge, channel, session, token, start)
-        outcome = (
-            terminal.code if isinstance(terminal, Failed) else "stopped" if terminal.stopped else "finished"
-        )
+        terminal = await _play(edge, channel, session, outbox, token, start)
+        outcome = _outcome(terminal)
     except MAPPED as error:
-        outcome, terminal = fault_of(error).code, None
+        outcome = fault_of(error).code
         raise
     finally:
         if start.token is None or terminal is None:  # what REST made outlives a stream that ended well
             closing = edge.spawn(_close(edge, session, outcome))
             await asyncio.wait({closing}, timeout=CLOSE_FIRST_S)
     await channel.finish(_code(edge, terminal), told(channel.request_id, terminal))
+
+
+async def _started(edge: Edge, session: Session, *, ours: bool) -> Outbox:
+    """The session's stream. Where it can't start, another socket may be playing it: then it is left alone."""
+    try:
+        return session.play()
+    except SessionError as error:
+        if ours:
+            await _close(edge, session, fault_of(error).code)
+        raise
 
 
 async def _opening(edge: Edge, channel: Channel) -> Start:
@@ -100,9 +110,10 @@ def _bound(edge: Edge, start: Start, owner: str | None) -> Session:
     return session
 
 
-async def _play(edge: Edge, channel: Channel, session: Session, token: str, start: Start) -> Terminal:
+async def _play(
+    edge: Edge, channel: Channel, session: Session, outbox: Outbox, token: str, start: Start
+) -> Terminal:
     spec, card = session.info().spec, edge.card
-    outbox = session.play()
     config = geometry(spec, card, edge.model_name)
     await channel.send(video_start(channel.request_id, session.session_id, token, spec, config))
     if start.num_inference_steps not in (None, card.steps):
@@ -116,6 +127,12 @@ async def _close(edge: Edge, session: Session, reason: str) -> None:
         await edge.manager.close(session.session_id, reason)
     except SessionError as error:
         log.warning("session %s could not be closed: %s", session.session_id, error)
+
+
+def _outcome(terminal: Terminal) -> str:
+    if isinstance(terminal, Failed):
+        return terminal.code
+    return "stopped" if terminal.stopped else "finished"
 
 
 def _code(edge: Edge, terminal: Terminal) -> int:

@@ -192,3 +192,11 @@ async def test_the_description_of_the_api_says_what_each_route_does_and_how_it_f
     created = described["components"]["schemas"]["SessionRequest"]["properties"]
     assert all("description" in field or "$ref" in str(field) for field in created.values())
     assert described["components"]["schemas"]["Problem"]["properties"]["code"]
+
+
+async def test_a_close_code_that_a_client_made_up_is_counted_as_other(server: Any) -> None:
+    async with server.client.stream(prompt="a meadow") as stream:
+        await stream.chunk()
+        await stream.socket.close(4999)
+    await server.until(lambda: not server.server.server_state.tasks)
+    assert (await samples(server))["worldline_socket_closes_total|other"] == 1

@@ -595,5 +595,7 @@ async def test_it_keeps_what_it_was_made_with(server: Any) -> None:
 async def test_two_sockets_can_not_play_it_at_once(server: Any) -> None:
     made = await server.client.create(**MEADOW)
     bind = {"session_id": made["session_id"], "token": made["token"]}
-    async with server.client.stream(**bind), server.client.socket() as second:
+    async with server.client.stream(**bind) as first, server.client.socket() as second:
         assert (await refusal(second, {"type": "session.start", **bind})).code == "already_playing"
+        assert (await first.chunk()).metadata["generation_chunk_index"] == 0
+        assert (await first.chunk()).metadata["generation_chunk_index"] == 1
