@@ -277,6 +277,21 @@ def test_the_place_in_the_queue_is_shown(open_demo: Any) -> None:
     demo.wait_for_chunks(1)
 
 
+def test_a_full_server_is_told_and_tried_again_until_there_is_room(open_demo: Any, tmp_path: Path) -> None:
+    small = Server(tmp_path, max_sessions="1")
+    small.start()
+    try:
+        first, second = open_demo(url=small.url), open_demo(url=small.url)
+        first.play()
+        second.page.locator("#veil-action").click()
+        second.page.get_by_text("Not possible just now").wait_for()
+        assert "Trying again in" in second.text("veil-text")
+        first.page.locator("#stop").click()
+        second.wait_for_chunks(1)
+    finally:
+        small.kill()
+
+
 def test_an_api_key_is_asked_for_where_the_server_wants_one(open_demo: Any, tmp_path: Path) -> None:
     guarded = Server(tmp_path, api_keys='["a long enough key"]')
     guarded.start()
