@@ -21,7 +21,8 @@ from engine.world.caches import Caches, make_caches
 from engine.world.model import Model
 from engine.world.spec import MAX_PIXELS, SIZE_MULTIPLE, WorldSpec
 from engine.world.world import open_world
-from kvcache.capacity import plan, required_bytes
+from kvcache.capacity import CapacityPlan, required_bytes
+from kvcache.capacity import plan as plan_capacity
 from kvcache.errors import OutOfMemory, OutOfPages
 from kvcache.geometry import Geometry
 from kvcache.memory import Memory
@@ -65,7 +66,6 @@ class NativeHost:
         self._max_worlds = max_worlds
         self._memory_fraction = memory_fraction
         self._scenes: dict[str, SceneFile] = {}
-        self._open = 0
         self._model: Model | None = None
         self._caches: Caches | None = None
         self._capacity = 0
@@ -73,15 +73,16 @@ class NativeHost:
     def load(self) -> ModelCard:
         """Raises `CheckpointRefused` with the file and the reason, `CapacityError` where memory is short."""
         self._model = load_model(self._folder, self._dtype(), self._device)
-        self._caches = self.make_caches()
         self._scenes = {scene.scene.name: scene for scene in read_scenes(self._folder)}
-        self._capacity = self._plan(self._model)
+        plan = self._plan(self._model)
+        self._capacity = plan.effective
+        self._caches = self.make_caches(plan)
         return self._card(self._model)
 
     def open(self, request: OpenWorld) -> NativeWorld:
         """Make a world. Raises `WorldRefused` or `CapacityReached`."""
         assert self._model is not None and self._caches is not None, "load comes first"
-        if self._open >= self._capacity:
+        if len(self._caches) >= self._capacity:
             raise CapacityReached(f"all {self._capacity} worlds are taken")
         first = first_frame(request, self._scenes)
         spec = WorldSpec(
@@ -94,19 +95,18 @@ class NativeHost:
             raise WorldRefused(refused.field, str(refused)) from None
         except (OutOfMemory, OutOfPages, MemoryError, torch.OutOfMemoryError) as error:
             raise CapacityReached(f"no memory is left for another world: {error}") from error
-        self._open += 1
-        return NativeWorld(world, self._leave)
+        return NativeWorld(world)
 
-    def make_caches(self) -> Caches:
+    def make_caches(self, plan: CapacityPlan) -> Caches:
         """The device's caches; a test may give them less memory."""
-        return make_caches(Memory(self._device))
+        return make_caches(Memory(self._device), plan)
 
     def usage(self) -> Usage:
         """In pages of the model's own picture size: every world holds its whole view."""
-        if self._model is None:
+        if self._model is None or self._caches is None:
             return Usage()
         pages = self._model.geometry(*self._size(self._model)).view_pages
-        return Usage(self._open * pages, self._capacity * pages)
+        return Usage(len(self._caches) * pages, self._capacity * pages)
 
     def _require_room(self, geometry: Geometry) -> None:
         """The plan counts worlds of the model's own size; a larger picture must find its memory, too."""
@@ -114,18 +114,14 @@ class NativeHost:
         if needed > left:
             raise CapacityReached(f"a world of this size takes {needed} bytes, {left} are left")
 
-    def _leave(self) -> None:
-        self._open -= 1
-
     def _dtype(self) -> torch.dtype:
         """Half precision is slow on a CPU, and natural on a GPU."""
         return torch.float32 if self._device.type == "cpu" else torch.bfloat16
 
-    def _plan(self, model: Model) -> int:
+    def _plan(self, model: Model) -> CapacityPlan:
         geometry = model.geometry(*self._size(model), cross_tokens=model.text_encoder.encode("").shape[1])
-        return plan(
-            geometry, available_bytes(self._device), self._memory_fraction, self._max_worlds
-        ).effective
+        left = available_bytes(self._device)
+        return plan_capacity(geometry, left, self._memory_fraction, self._max_worlds)
 
     def _size(self, model: Model) -> tuple[int, int]:
         return model.card.width, model.card.height

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from engine.api import Tick
@@ -13,12 +13,10 @@ from engine.world.world import World
 
 
 class NativeWorld:
-    """Reads ticks for a `World`, and says when its memory is free again."""
+    """Reads ticks for a `World`."""
 
-    def __init__(self, world: World, released: Callable[[], None]) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self._released = released
-        self._open = True
 
     @property
     def chunks(self) -> int:
@@ -46,6 +44,3 @@ class NativeWorld:
     def close(self) -> None:
         """Release all memory; idempotent."""
         self.world.close()
-        if self._open:
-            self._open = False
-            self._released()

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import Tensor
 
-from kvcache.conditioning import ConditioningScope
+from kvcache.capacity import CapacityPlan
 from kvcache.geometry import Geometry
-from kvcache.ledger import Ledger
+from kvcache.manager import CacheManager, SessionCaches
 from kvcache.memory import Memory
-from kvcache.storage import PlainStorage, Storage
-from kvcache.view import BlockView, KVView, open_view
+from kvcache.view import BlockView
+
+Caches = CacheManager
+"""What all worlds of one device share: the ledger, the allocators that it governs, and who holds what."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Caches:
-    """What all worlds of one device share: the ledger and the allocators that it governs."""
-
-    ledger: Ledger
-    memory: Memory
-    storage: Storage
-
-
-def make_caches(memory: Memory | None = None) -> Caches:
-    """Fresh caches on one device."""
-    memory = memory or Memory()
-    return Caches(Ledger(), memory, PlainStorage(memory))
+def make_caches(memory: Memory | None = None, plan: CapacityPlan | None = None) -> Caches:
+    """Fresh caches on one device, for as many worlds as the plan says; without one, as there is memory."""
+    return CacheManager(memory or Memory(), plan)
 
 
 class LayerSlots:
@@ -51,11 +42,11 @@ class LayerSlots:
 class WorldCaches:
     """One world's K/V: its self-attention view and its text. Made by `open_caches`."""
 
-    def __init__(self, owner: str, caches: Caches, view: KVView, text: ConditioningScope) -> None:
-        self.owner = owner
-        self.view = view
-        self.text = text
-        self._ledger = caches.ledger
+    def __init__(self, caches: Caches, own: SessionCaches) -> None:
+        self.view = own.view
+        self.text = own.conditioning
+        self._owner = own.owner
+        self._caches = caches
         self._closed = False
         self._slots: dict[BlockView, tuple[LayerSlots, ...]] = {}
 
@@ -69,28 +60,14 @@ class WorldCaches:
         return slots
 
     def close(self) -> None:
-        """Release everything; idempotent. What raises leaves a tombstone, and the next call tries again."""
+        """Release everything; idempotent. `CleanupFailed` leaves a tombstone; the next call tries again."""
         if self._closed:  # by then the id may be another's
             return
         self._slots.clear()
-        self._ledger.begin_close(self.owner)
-        try:
-            self.view.release()
-            self.text.close()
-            self._ledger.close(self.owner)
-        except Exception as error:
-            self._ledger.cleanup_failed(self.owner, f"{type(error).__name__}: {error}")
-            raise
+        self._caches.close(self._owner)
         self._closed = True
 
 
 def open_caches(owner: str, geometry: Geometry, caches: Caches) -> WorldCaches:
-    """Open an owner in the ledger and allocate its view; leaves nothing behind where it raises."""
-    caches.ledger.open(owner)
-    try:
-        view = open_view(geometry, owner, caches.ledger, caches.memory)
-    except BaseException:
-        caches.ledger.begin_close(owner)
-        caches.ledger.close(owner)
-        raise
-    return WorldCaches(owner, caches, view, ConditioningScope(owner, caches.ledger, caches.storage))
+    """Open an owner and allocate its view; leaves nothing behind where it raises."""
+    return WorldCaches(caches, caches.open(owner, geometry))

@@ -20,14 +20,14 @@ from engine.transformer.block import LayerCache
 from engine.transformer.config import PRESETS
 from engine.transformer.model import WorldTransformer
 from engine.transformer.serving import serving
-from engine.world.caches import Caches, make_caches, open_caches
+from engine.world.caches import make_caches, open_caches
 from kvcache.facts import OwnerFact
 from kvcache.geometry import Geometry
 from kvcache.identity import Identity, Representation
 from kvcache.ledger import Ledger
+from kvcache.manager import CacheManager
 from kvcache.memory import Memory
 from kvcache.state import Entry
-from kvcache.storage import PlainStorage
 
 GRID = (4, 6)  # patches of a 64x96 picture
 LENGTH = 16  # text tokens
@@ -166,8 +166,8 @@ class TimedLedger(Ledger):
 
 def measure_ledger(rig: Rig, blocks: int = 40) -> dict[str, object]:
     """The worst a session can do: another prompt with every chunk."""
-    ledger, memory = TimedLedger(), Memory()
-    caches = open_caches("bench", rig.geometry, Caches(ledger, memory, PlainStorage(memory)))
+    ledger = TimedLedger()
+    caches = open_caches("bench", rig.geometry, CacheManager(Memory(), ledger=ledger))
     text = rig.text[0][0]
     representation = Representation(
         rig.config.num_layers, 1, text.shape[1], text.shape[2], text.shape[3], "float32", "cpu", "BSND"

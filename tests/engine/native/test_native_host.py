@@ -35,6 +35,7 @@ from engine.worker.local import LocalEngine
 from engine.worker.messages import Boot
 from engine.worker.process import ProcessEngine
 from engine.world.caches import Caches, make_caches
+from kvcache.capacity import CapacityPlan
 from kvcache.memory import Allocation, Memory
 
 WALK = ({"keys": ("w",)},) * 3
@@ -181,8 +182,8 @@ class Exhausted(Memory):
 
 
 class FullHost(NativeHost):
-    def make_caches(self) -> Caches:
-        return make_caches(Exhausted())
+    def make_caches(self, plan: CapacityPlan) -> Caches:
+        return make_caches(Exhausted(), plan)
 
 
 async def test_a_device_without_memory_refuses_and_keeps_nothing(checkpoint: Path) -> None:

@@ -35,7 +35,7 @@ from engine.world.caches import Caches, make_caches
 from engine.world.model import Model
 from engine.world.spec import WorldSpec
 from engine.world.world import World, open_world
-from kvcache.errors import OwnerExists, OwnerTombstoned
+from kvcache.errors import CleanupFailed, OwnerExists, OwnerTombstoned
 from kvcache.memory import Allocation, Memory
 
 WALK = (FORWARD, TURN, FORWARD, STILL, FORWARD)
@@ -383,7 +383,7 @@ def test_a_failed_close_leaves_a_tombstone_until_a_retry_succeeds(model: Model) 
     caches = make_caches(memory)
     world = open_world(model, spec_of(), caches)
     play(world, FORWARD)
-    with pytest.raises(OSError, match="does not answer"):
+    with pytest.raises(CleanupFailed, match="does not answer"):
         world.close()
     with pytest.raises(OwnerTombstoned):
         open_world(model, spec_of(), caches)
