@@ -38,7 +38,7 @@ from sessions.runner import ChunkRunner
 from sessions.services import Services
 from sessions.spec import Mode, SessionSpec
 from sessions.state import SessionState
-from sessions.tasks import to_the_end
+from sessions.tasks import outlasting, to_the_end
 from sessions.world import World
 
 log = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class Session:
         self._runner.ask(self._opening_s)
         chunk = asyncio.create_task(self._step(), name=f"chunk of {self.session_id}")
         try:
-            return await asyncio.shield(chunk)
+            return await outlasting(chunk)
         except asyncio.CancelledError:
             await self._world.cancel()
             raise
@@ -254,7 +254,7 @@ class Session:
             return
         self._player.stop()
         await self._world.cancel()
-        await asyncio.shield(self._playing)
+        await outlasting(self._playing)
 
     async def close(self, reason: str = "closed") -> None:
         """End the stream and release the world; idempotent. May be tried again after `SessionTombstoned`."""
@@ -262,7 +262,7 @@ class Session:
             return
         if self._closing is None or self._closing.done():
             self._closing = asyncio.create_task(self._close(reason), name=f"close {self.session_id}")
-        await asyncio.shield(self._closing)
+        await outlasting(self._closing)
 
     async def _close(self, reason: str) -> None:
         self._protocol.begin_close()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from engine.api import CloseFailed, EngineError, EngineLost, OpenWorld, UnknownWorld
 from sessions import facts
 from sessions.engine_errors import as_session_error
-from sessions.errors import EngineTimeout, JournalCorrupt, SessionTombstoned
+from sessions.errors import EngineTimeout, JournalCorrupt, JournalError, SessionFailed, SessionTombstoned
 from sessions.services import Services
 from sessions.spec import SessionSpec
 
@@ -51,14 +51,24 @@ class World:
             raise EngineTimeout(message) from None
         except EngineError as error:
             raise as_session_error(error) from error
+        except JournalError:
+            raise
+        except Exception as bug:
+            raise SessionFailed(f"the engine broke its contract in a reset: {bug!r}") from bug
 
     async def _reset(self) -> None:
         try:
             await self._engine.reset_world(self.name)
         except UnknownWorld:
-            if self._released:
-                raise
-            await self._engine.open_world(open_request(self.name, await self._opened_with()))
+            await self._reopen()
+
+    async def _reopen(self) -> None:
+        """Make it again as it was opened; a release that comes meanwhile wins."""
+        spec = await self._opened_with()
+        if not self._released:
+            await self._engine.open_world(open_request(self.name, spec))
+        if self._released:
+            await self._engine.close_world(self.name)
 
     async def _opened_with(self) -> SessionSpec:
         """What the session was opened with, image included (which is kept in the journal alone)."""
@@ -84,8 +94,8 @@ class World:
             raise SessionTombstoned(message) from None
         except CloseFailed as error:
             raise SessionTombstoned(str(error)) from error
-        except EngineError as error:
-            raise SessionTombstoned(f"the engine could not close the world: {error}") from error
+        except Exception as error:  # whatever it was: the world may still be there
+            raise SessionTombstoned(f"the engine could not close the world: {error!r}") from error
 
 
 def open_request(world: str, spec: SessionSpec) -> OpenWorld:

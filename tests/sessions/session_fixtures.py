@@ -200,7 +200,7 @@ class ScriptedEngine:
         if world in self.worlds:
             self.worlds[world].cancelled.set()
             async with self.worlds[world].turn:
-                del self.worlds[world]
+                self.worlds.pop(world, None)
             self.log.append("close")
 
     def world(self, name: str) -> ScriptedWorld:

@@ -154,6 +154,19 @@ async def test_a_world_that_can_not_be_released_is_a_tombstone_until_a_retry_suc
     await manager.stop()
 
 
+class BrokenClose(ScriptedEngine):
+    async def close_world(self, world: str) -> None:
+        raise ZeroDivisionError
+
+
+async def test_an_engine_that_breaks_while_it_closes_leaves_a_tombstone_too() -> None:
+    manager = await managed(BrokenClose())
+    session = await manager.create(SPEC)
+    with pytest.raises(SessionTombstoned, match="ZeroDivisionError"):
+        await session.close()
+    assert session.info().state is SessionState.CLEANUP_FAILED
+
+
 class SilentClose(ScriptedEngine):
     async def close_world(self, world: str) -> None:
         await asyncio.Event().wait()

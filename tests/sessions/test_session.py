@@ -575,6 +575,19 @@ async def test_a_reset_that_takes_too_long_fails_the_session_and_says_what_is_pe
     await session.close()
 
 
+class BrokenReset(ScriptedEngine):
+    async def reset_world(self, world: str) -> None:
+        raise ZeroDivisionError
+
+
+async def test_an_engine_that_breaks_in_a_reset_fails_the_session() -> None:
+    session = await (await managed(BrokenReset())).create(STEPPED)
+    with pytest.raises(SessionFailed, match="ZeroDivisionError"):
+        await session.reset()
+    assert session.info().state is SessionState.FAILED
+    await session.close()
+
+
 async def test_resets_at_once_take_turns() -> None:
     session = await (await managed()).create(STEPPED)
     done = await asyncio.gather(session.reset(), session.reset(resume=True), session.reset(resume=True))
