@@ -245,6 +245,7 @@ class Session:
             done = ResetDone(self._protocol.epoch, discarded)
             await self._pen.write(facts.SessionReset(done.epoch, resume))
         await self._world.reset(self._turn)
+        self._protocol.require_alive()  # a close may have come meanwhile
         self._protocol.reset_done()
         return done
 
