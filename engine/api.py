@@ -1,8 +1,8 @@
 """What crosses the border between the server and whatever runs the model.
 
-Everything here is a frozen message or a protocol, in the standard library alone, and nothing assumes that both
-sides share a machine: no object identity, no clock reading, no file path. The spawned worker process implements
-`Engine` today; a Ray actor can implement the same one.
+Everything here is a frozen message or a protocol, in the standard library alone, and nothing assumes that
+both sides share a machine: no object identity, no clock reading, no file path. The spawned worker process
+implements `Engine` today; a Ray actor can implement the same one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FrozenJson = None | bool | int | float | str | tuple["FrozenJson", ...] | Mappin
 """JSON after acceptance: lists are tuples, objects are read-only mappings, every number is finite."""
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 # What a client may ask of a model
 
 
@@ -32,7 +32,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What the loaded model is: sizes in pixels, rates in frames per second, block lengths in pixel frames."""
+    """What the loaded model is: sizes in pixels, rates in frames per second, lengths in pixel frames."""
 
     name: str
     width: int
@@ -62,8 +62,8 @@ class Control:
 class Reducer(Protocol):
     """Turns the controls of one track into the conditioning of each block.
 
-    Pure: a state is JSON-like and never changed in place, so a rollback keeps the old one. A reducer imports no
-    torch and runs in the server, where a payload is validated at acceptance.
+    Pure: a state is JSON-like and never changed in place, so a rollback keeps the old one. A reducer imports
+    no torch and runs in the server, where a payload is validated at acceptance.
     """
 
     track: str
@@ -79,10 +79,10 @@ class Reducer(Protocol):
         """The state after an accepted control."""
 
     def advance(self, state: FrozenJson) -> tuple[FrozenJson, FrozenJson]:
-        """Consume one block: the next state, and this block's conditioning (what `Tick.conditioning` carries)."""
+        """Consume one block: the next state, and its conditioning (what `Tick.conditioning` carries)."""
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 # Requests
 
 
@@ -117,7 +117,7 @@ class Tick:
     conditioning: Mapping[str, FrozenJson] = field(default_factory=dict)  # track -> the reducer's block
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 # Answers
 
 
@@ -125,8 +125,8 @@ class Tick:
 class EncodedChunk:
     """The pixels of one chunk, encoded once by a fresh encoder.
 
-    `frames` holds one access unit (Annex B, SPS/PPS on the first) or one JPEG per pixel frame. `first_frame` is the
-    media time of the first, in frames since the epoch began. `digest` is the SHA-256 of the raw RGB frames.
+    `frames` holds one access unit (Annex B, SPS/PPS on the first) or one JPEG per pixel frame. `first_frame` is
+    the media time of the first, in frames since the epoch began. `digest` is the SHA-256 of the raw RGB frames.
     """
 
     kind: Literal["h264", "jpeg"]
@@ -187,7 +187,7 @@ class EngineStatus:
     pages_total: int
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 # Errors
 
 
@@ -254,7 +254,7 @@ class CloseFailed(EngineError):
     """The world's memory could not be released yet."""
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 # The engine
 
 
@@ -273,12 +273,14 @@ class Engine(Protocol):
     async def open_world(self, request: OpenWorld) -> None:
         """Make a world. Raises `WorldRefused`, `CapacityReached`, `EngineLost`."""
 
-    def run_chunk(self, tick: Tick, slack_s: float | None = None) -> AsyncIterator[ChunkReady | ChunkCommitted]:
+    def run_chunk(
+        self, tick: Tick, slack_s: float | None = None
+    ) -> AsyncIterator[ChunkReady | ChunkCommitted]:
         """Compute the next chunk: yields one `ChunkReady`, then one `ChunkCommitted`.
 
-        `slack_s` is how long the viewer can still play, in seconds; the smallest is served first, and without one
-        worlds take turns. Raises `ChunkCancelled`, `ChunkFailed`, `UnknownWorld`, `EngineLost`; then nothing of the
-        chunk is left.
+        `slack_s` is how long the viewer can still play, in seconds; the smallest is served first, and without
+        one worlds take turns. Raises `ChunkCancelled`, `ChunkFailed`, `UnknownWorld`, `EngineLost`; then nothing
+        of the chunk is left.
         """
 
     async def cancel_chunk(self, world: str) -> None:
