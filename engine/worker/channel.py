@@ -6,7 +6,6 @@ Both ends belong to this program and share a machine; nothing that a client sent
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import pickle
 import socket
 import struct
@@ -76,8 +75,6 @@ class AsyncChannel:
         message: object = pickle.loads(body)
         return message
 
-    async def aclose(self) -> None:
-        """Close this end; idempotent."""
-        self._writer.close()
-        with contextlib.suppress(ConnectionError):
-            await self._writer.wait_closed()
+    def close(self) -> None:
+        """Close this end at once, whatever was not sent yet; idempotent."""
+        self._writer.transport.abort()

@@ -34,15 +34,15 @@ class Child:
         """Start a process and send it `boot`; `environment` is added to this process's own."""
         ours, theirs = socket.socketpair()
         with theirs:
-            process = _start(theirs.fileno(), environment)
-        child = cls(process, await AsyncChannel.over(ours))
+            channel = await AsyncChannel.over(ours)  # first, so that a cancel here leaves no process
+            child = cls(_start(theirs.fileno(), environment), channel)
         child._relay = asyncio.create_task(child._relay_log())
         child.channel.send(boot)
         return child
 
     async def end(self, grace_s: float) -> str:
-        """Close the pipe, which ends the process; kill it after `grace_s`; say how it went."""
-        await self.channel.aclose()
+        """Close the pipe, which ends the process; kill it after `grace_s`; say how it went. Repeatable."""
+        self.channel.close()
         try:
             async with asyncio.timeout(grace_s):
                 await _exited(self.process)
@@ -100,6 +100,8 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
 
 async def _exited(process: subprocess.Popen[bytes]) -> None:
     """Wait for a process without a thread where the system can tell (Linux)."""
+    if process.poll() is not None:
+        return
     if sys.platform != "linux":
         await asyncio.to_thread(process.wait)
         return

@@ -111,8 +111,8 @@ class ProcessEngine:
             self._calls.connect()
             self._state = EngineState.READY
             return child, first.card
-        self._child = None
         end = await child.end(STOP_GRACE_S)
+        self._child = None
         reason = first.reason if isinstance(first, LoadFailed) else end
         raise EngineError(f"the model could not be loaded: {reason}")
 

@@ -28,6 +28,7 @@ from engine.api import (
     EngineState,
     WorldRefused,
 )
+from engine.worker.child import Child
 from engine.worker.messages import Boot
 from engine.worker.process import ProcessEngine
 
@@ -225,6 +226,12 @@ async def test_a_stop_while_the_worker_restarts_leaves_no_process() -> None:
         await until(process, EngineState.RESTARTING)
         await process.stop()
         assert process._child is None
+
+
+async def test_a_child_can_be_ended_again_after_a_cancelled_end() -> None:
+    child = await Child.spawn(Boot("scripted_host:process_host"), {})
+    first = await child.end(5.0)
+    assert await child.end(5.0) == first == "the worker process exited with code 0"
 
 
 def test_the_server_side_imports_no_torch() -> None:
