@@ -58,26 +58,24 @@ class Attention:
                 k.dtype,
                 v.dtype,
                 q.device,
-                k.device,
-                v.device,
                 None if mask is None else mask.geometry,
                 layout,
             )
             kernel = self._kernels.get(key)
-        except (AttributeError, TypeError) as error:
-            self._refuse(q, k, v, mask, layout, error)
-        if kernel is None:
-            kernel = self._bind(q, k, v, mask, layout)
-            if len(self._kernels) >= REMEMBERED_GEOMETRIES:
-                self._kernels.clear()
-            self._kernels[key] = kernel
-        return kernel(q, k, v, mask)
+            if kernel is None:
+                kernel = self._kernels[key] = self._bind(q, k, v, mask, layout)
+            return kernel(q, k, v, mask)
+        except (AttributeError, TypeError, RuntimeError) as error:
+            self._explain(q, k, v, mask, layout, error)
 
     def _bind(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, layout: Layout | None) -> Kernel:
         self._check(q, k, v, mask, layout)
+        if len(self._kernels) >= REMEMBERED_GEOMETRIES:
+            self._kernels.clear()
         packing = layout if isinstance(layout, Packing) else None
-        backend, self.path = self._selector.select(needs_of(self.declaration, q, k, mask, packing))
-        return backend.bind(needs_of(self.declaration, q, k, mask, packing))
+        needs = needs_of(self.declaration, q, k, mask, packing)
+        backend, self.path = self._selector.select(needs)
+        return backend.bind(needs)
 
     def _check(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, layout: Layout | None) -> None:
         check_tensors(self.declaration, q, k, v)
@@ -86,10 +84,10 @@ class Attention:
         if mask is not None:
             check_mask(self.declaration, mask, q.shape[0], q.shape[1], k.shape[1], q)
 
-    def _refuse(
+    def _explain(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, layout: Layout | None, error: Exception
     ) -> NoReturn:
-        """Say what it was that has no shape, dtype or geometry."""
+        """Refuse what has no shape, dtype or geometry, or lies elsewhere; else it was not the caller."""
         self._check(q, k, v, mask, layout)
         raise error
 

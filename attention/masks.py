@@ -41,27 +41,16 @@ class Mask:
     dead: Tensor | None
     proof: object
     kind: frozenset[str] = field(init=False)  # of q_valid, kv_valid, pair_bool, pair_additive, causal, packed
-    geometry: tuple[object, ...] = field(init=False)  # what a backend binds to
+    geometry: str = field(init=False)  # what a backend binds to; a string hashes once
     _parts: dict[object, Mask] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.proof is not _CHECKED:
             raise MaskRefused("mask", "a mask made by build_mask", type(self.proof).__name__)
-        allowed = None if self.allowed is None else (self.allowed.shape, self.allowed.dtype)
+        allowed = None if self.allowed is None else (*self.allowed.shape, self.allowed.dtype)
+        sizes = (self.batch, self.query_length, self.kv_length, self.device)
         object.__setattr__(self, "kind", _kind(self))
-        object.__setattr__(
-            self,
-            "geometry",
-            (
-                self.batch,
-                self.query_length,
-                self.kv_length,
-                self.device,
-                self.kind,
-                allowed,
-                self.dead is not None,
-            ),
-        )
+        object.__setattr__(self, "geometry", repr((sizes, sorted(self.kind), allowed, self.dead is not None)))
 
     @property
     def heads(self) -> int:
