@@ -150,13 +150,13 @@ def test_a_very_long_session_takes_no_more_memory_and_keeps_its_indices(
     weight = caches.memory.live_bytes
     seconds, warm = [], 0
     for index in range(chunks):
-        began = time.perf_counter()
+        began = time.process_time()
         chunk = world.begin_chunk(tick("long", index, (WALK, TURN)[index % 2]))
         for _ in chunk.forwards():
             pass
         frames: NDArray[np.uint8] = chunk.decode()
         world.commit()
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.process_time() - began)
         assert frames.shape == (9 if index == 0 else 12, SIDE, SIDE, 3)
         assert world.chunks == index + 1
         assert world.world.caches.view.frames == 3 * (index + 1)
@@ -169,8 +169,8 @@ def test_a_very_long_session_takes_no_more_memory_and_keeps_its_indices(
         "stress": "long session",
         "chunks": chunks,
         "grown_bytes": grown,
-        "early_ms": round(early * 1000, 3),
-        "late_ms": round(late * 1000, 3),
+        "early_cpu_ms": round(early * 1000, 3),
+        "late_cpu_ms": round(late * 1000, 3),
         "late_to_early": round(late / early, 3),
     }
     with capsys.disabled():
