@@ -1,130 +1,15 @@
-"""Plays a session into its outbox, in one of two ways: chunk after chunk, or one chunk per event."""
+"""Plays a session into its outbox, as its schedule says."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Collection
-from typing import Protocol
 
 from sessions.errors import ChunkAborted, SessionError
 from sessions.outbox import Outbox
 from sessions.outputs import ChunkOutput, Done
-from sessions.pacing import Pacer
-from sessions.protocol import SessionProtocol
 from sessions.runner import ChunkRunner
+from sessions.schedule import Schedule
 from sessions.services import Services
-from sessions.spec import Mode, SessionSpec
-
-
-class Schedule(Protocol):
-    """Decides when the next chunk may begin, and with which events."""
-
-    def due(self, now: float) -> float | None:
-        """When it may begin; None: not before something happens."""
-
-    def take(self) -> Collection[int] | None:
-        """The events of the chunk that begins now (None: all pending)."""
-
-    def slack(self, now: float) -> float | None:
-        """How long the viewer can still play."""
-
-    def shown(self, now: float, output: ChunkOutput) -> None:
-        """A chunk has left."""
-
-    def taken(self, event_id: int) -> None:
-        """An event was accepted."""
-
-    def restart(self, resume: bool) -> None:
-        """The session was reset."""
-
-
-class ContinuousSchedule:
-    """Chunk after chunk, paced to media time; waits while the session has no prompt."""
-
-    def __init__(self, protocol: SessionProtocol, pacer: Pacer) -> None:
-        self._protocol = protocol
-        self._pacer = pacer
-
-    def due(self, now: float) -> float | None:
-        """When the viewer has no more than the lead left to play."""
-        return self._pacer.due(now) if self._protocol.can_begin() else None
-
-    def take(self) -> None:
-        """All pending events."""
-
-    def slack(self, now: float) -> float | None:
-        """How long the viewer can still play."""
-        return self._pacer.slack(now)
-
-    def shown(self, now: float, output: ChunkOutput) -> None:
-        """Media time goes on."""
-        self._pacer.shown(now, output.media_time, len(output.media.frames) / output.media.fps)
-
-    def taken(self, event_id: int) -> None:
-        """It waits for the next chunk like any other."""
-
-    def restart(self, resume: bool) -> None:
-        """Media time starts again."""
-        self._pacer.restart()
-
-
-class SteppedSchedule:
-    """One chunk at the start, then one for each event; a cancelled chunk is not owed any more.
-
-    The chunk owed to an event takes every pending event up to it; events beyond it get their own.
-    """
-
-    def __init__(self, protocol: SessionProtocol) -> None:
-        self._protocol = protocol
-        self._owed: deque[int | None] = deque([None])  # None: the first chunk, with all that is pending
-
-    def due(self, now: float) -> float | None:
-        """At once, where an owed chunk can begin."""
-        return None if self._next() is None else now
-
-    def take(self) -> Collection[int] | None:
-        """The events up to the one that the chunk is owed to; what was owed before it is served with it."""
-        position = self._next()
-        assert position is not None, "a chunk is due before it is taken"
-        event_id = self._owed[position]
-        for _ in range(position + 1):
-            self._owed.popleft()
-        return None if event_id is None else self._until(event_id)
-
-    def slack(self, now: float) -> float | None:
-        """Worlds take turns."""
-        return None
-
-    def shown(self, now: float, output: ChunkOutput) -> None:
-        """Nothing follows from it."""
-
-    def taken(self, event_id: int) -> None:
-        """Owe it a chunk."""
-        self._owed.append(event_id)
-
-    def restart(self, resume: bool) -> None:
-        """Nothing is owed but, where it resumes, the first chunk."""
-        self._owed = deque([None] if resume else [])
-
-    def _next(self) -> int | None:
-        """The position of the first owed chunk that can begin."""
-        pending = self._protocol.pending
-        for position, event_id in enumerate(self._owed):
-            served = event_id is not None and event_id not in pending
-            if not served and self._protocol.can_begin(None if event_id is None else self._until(event_id)):
-                return position
-        return None
-
-    def _until(self, event_id: int) -> list[int]:
-        return [pending for pending in self._protocol.pending if pending <= event_id]
-
-
-def make_schedule(spec: SessionSpec, protocol: SessionProtocol, chunk_s: float) -> Schedule:
-    """The schedule of a session's mode; `chunk_s` is the media length of a chunk."""
-    if spec.mode is Mode.STEPPED:
-        return SteppedSchedule(protocol)
-    return ContinuousSchedule(protocol, Pacer(spec.pacing, chunk_s))
 
 
 class Player:

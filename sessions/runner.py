@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from sessions.outputs import ChunkOutput
 from sessions.pen import Pen
 from sessions.protocol import SessionProtocol
 from sessions.services import Services
+
+log = logging.getLogger(__name__)
 
 Show = Callable[[ChunkOutput], object]
 
@@ -90,6 +93,7 @@ class ChunkRunner:
         except SessionError:
             raise
         except Exception as bug:  # a reducer's: it would raise at every chunk
+            log.exception("the events of session %s could not be applied", self._protocol.session_id)
             failure = SessionFailed(f"the events of the chunk could not be applied: {bug!r}")
             self._fail(failure)
             raise failure from bug
@@ -102,6 +106,7 @@ class ChunkRunner:
         except EngineError as error:
             raise self._aborted(run, error) from error
         except Exception as bug:
+            log.exception("chunk %d of session %s broke", run.tick.chunk_index, run.tick.session_id)
             run.trouble = SessionFailed(f"the engine broke its contract: {bug!r}")
             raise self._aborted(run, None) from bug
         if run.output is None or not run.committed:

@@ -32,9 +32,10 @@ from sessions.outputs import (
     ResetDone,
 )
 from sessions.pen import Pen
-from sessions.player import Player, make_schedule
+from sessions.player import Player
 from sessions.protocol import SessionProtocol
 from sessions.runner import ChunkRunner
+from sessions.schedule import make_schedule
 from sessions.services import Services
 from sessions.spec import Mode, SessionSpec
 from sessions.state import SessionState

@@ -8,7 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, calm, keys, managed, until
+from session_fixtures import (
+    SPEC,
+    STEPPED,
+    KeysReducer,
+    ManualClock,
+    ScriptedEngine,
+    calm,
+    keys,
+    managed,
+    until,
+)
 from test_manager import FullJournal
 
 from engine.api import (
@@ -18,6 +28,7 @@ from engine.api import (
     Control,
     EncodedChunk,
     EngineState,
+    FrozenJson,
     Tick,
 )
 from sessions import facts
@@ -358,6 +369,20 @@ class HalfAnswer(ScriptedEngine):
         async for answer in super().run_chunk(tick, slack_s):
             if isinstance(answer, ChunkReady):
                 yield answer
+
+
+async def test_a_reducer_that_stumbles_at_a_chunk_fails_the_session_instead_of_every_chunk() -> None:
+    class Stumbling(KeysReducer):
+        def advance(self, state: FrozenJson) -> tuple[FrozenJson, FrozenJson]:
+            raise ArithmeticError("gimbal lock")
+
+    manager = SessionManager(ScriptedEngine(), MemoryJournal(), {"camera": Stumbling()})
+    await manager.start()
+    session = await manager.create(STEPPED)
+    with pytest.raises(SessionFailed, match="gimbal lock"):
+        await session.run_chunk()
+    assert session.info().state is SessionState.FAILED
+    await manager.stop()
 
 
 async def test_an_engine_that_never_commits_fails_the_session() -> None:
