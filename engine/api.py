@@ -125,8 +125,9 @@ class Tick:
 class EncodedChunk:
     """The pixels of one chunk, encoded once by a fresh encoder.
 
-    `frames` holds one access unit (Annex B, SPS/PPS on the first) or one JPEG per pixel frame. `first_frame` is
-    the media time of the first, in frames since the epoch began. `digest` is the SHA-256 of the raw RGB frames.
+    `frames` holds one access unit (Annex B, SPS/PPS on the first) or one JPEG per pixel frame. `first_frame`
+    is the media time of the first, in frames since the epoch began. `digest` is the SHA-256 of the raw RGB
+    frames.
     """
 
     kind: Literal["h264", "jpeg"]
@@ -166,6 +167,19 @@ class ChunkCommitted:
     commit_ms: float
 
 
+@dataclass(frozen=True, slots=True)
+class WorldSnapshot:
+    """A world after its last committed chunk, as one file (safetensors) that says what it is of.
+
+    It restores in any engine with the same model and kind of device. `chunks` is how many were committed since
+    the epoch began: the index of the next one.
+    """
+
+    world: str
+    chunks: int
+    data: bytes = field(repr=False)
+
+
 class EngineState(StrEnum):
     """Where the engine stands; only `ready` takes work."""
 
@@ -196,6 +210,7 @@ class EngineError(Exception):
 
     EngineError
     +- WorldRefused     the open request can't be served: names the field
+    +- SnapshotRefused  the snapshot is damaged, or not of such a world: says what came and what is expected
     +- ControlRefused   a control payload can't be applied: names the field
     +- CapacityReached  no room now; may be tried again
     +- UnknownWorld     no such world (never opened, or closed)
@@ -216,6 +231,10 @@ class WorldRefused(EngineError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class SnapshotRefused(EngineError):
+    """The snapshot is damaged, or of another format, model, geometry or opening: an older one may do."""
 
 
 class ControlRefused(EngineError):
@@ -279,8 +298,8 @@ class Engine(Protocol):
         """Compute the next chunk: yields one `ChunkReady`, then one `ChunkCommitted`.
 
         `slack_s` is how long the viewer can still play, in seconds; the smallest is served first, and without
-        one worlds take turns. Raises `ChunkCancelled`, `ChunkFailed`, `UnknownWorld`, `EngineLost`; then nothing
-        of the chunk is left.
+        one worlds take turns. Raises `ChunkCancelled`, `ChunkFailed`, `UnknownWorld`, `EngineLost`; then
+        nothing of the chunk is left.
         """
 
     async def cancel_chunk(self, world: str) -> None:
@@ -292,3 +311,19 @@ class Engine(Protocol):
 
     async def close_world(self, world: str) -> None:
         """Release a world after its job in flight and its encoding; idempotent. Raises `CloseFailed`."""
+
+    async def snapshot_world(self, world: str) -> WorldSnapshot:
+        """All of a world as of its last commit; waits for the job in flight, and the chunks asked for before.
+        Raises `UnknownWorld`, `EngineLost`."""
+
+    async def restore_world(self, request: OpenWorld, snapshot: bytes) -> None:
+        """Make a world that goes on bit for bit as the one that `snapshot` was taken of would.
+
+        `request` is that world's own, but for the world's name, the prompt, fps and media: a reset brings back
+        the first frame from it. Raises `SnapshotRefused` and what `open_world` raises; then there is no world.
+        """
+
+    async def fork_world(self, source: str, request: OpenWorld) -> None:
+        """Make a world that is as `source` is after its last committed chunk, and goes on by itself; nothing
+        of the source changes. `request` as in `restore_world`. Waits for the source's job in flight.
+        Raises `UnknownWorld` where there is no source, and what `restore_world` raises."""
