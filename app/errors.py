@@ -60,9 +60,11 @@ TABLE: dict[type[Exception], Fault] = {
     errors.JournalUnavailable: Fault("journal_unavailable", 503, 1011, retryable=True),
     errors.SequenceConflict: Fault("journal_conflict", 409, 1011),
     errors.JournalCorrupt: Fault("journal_corrupt", 500, 1011),
+    errors.StorageUnavailable: Fault("storage_unavailable", 503, 1011, retryable=True),
     # What an engine raises
     api.EngineError: Fault("engine_error", 500, 1011),
     api.WorldRefused: Fault("invalid_request", 422, 1008),
+    api.SnapshotRefused: Fault("snapshot_refused", 500, 1011),
     api.ControlRefused: Fault("invalid_control", 422, 1008),
     api.CapacityReached: Fault("capacity_exceeded", 503, 1013, retryable=True),
     api.UnknownWorld: Fault("unknown_world", 500, 1011),

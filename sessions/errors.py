@@ -21,6 +21,7 @@ SessionError
 +- EngineUnavailable     the engine is starting, restarting or gone; may be tried again
 +- EngineTimeout         the engine did not answer a reset or close in time; may be tried again
 +- Draining              the service takes no new sessions any more
++- StorageUnavailable    a snapshot or recording could not be written or read (full disk); may be tried again
 +- JournalError          the journal's part
    +- JournalUnavailable it could not be written or read (full disk, lost database); may be tried again
    +- SequenceConflict   another writer was first
@@ -183,6 +184,13 @@ class Draining(SessionError):
     """The service takes no new sessions any more."""
 
     code = "draining"
+    retryable = True
+
+
+class StorageUnavailable(SessionError):
+    """A snapshot or recording could not be written or read."""
+
+    code = "storage_unavailable"
     retryable = True
 
 

@@ -1,0 +1,69 @@
+"""Where snapshots of worlds lie, so that a session outlives its engine: a cache of what the journal implies.
+
+A session without a snapshot is recomputed from its first chunk, so losing one costs time and never a world.
+The implementation is `sessions.folder_snapshots`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Point:
+    """A moment of a life: after `chunks` committed chunks of an epoch. Points rise with time, as a reset and
+    a rewind begin a new epoch.
+    """
+
+    epoch: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSnapshot:
+    """A snapshot whose checksum was right when it was read. `data` is for `Engine.restore_world`."""
+
+    world: str
+    point: Point
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What a store let go of to stay within its bounds, and why."""
+
+    world: str
+    what: str  # e.g. "snapshot at epoch 0, 16 chunks"
+    bytes: int
+    reason: str
+
+
+def any_point(_: Point) -> bool:
+    """Every point will do."""
+    return True
+
+
+class SnapshotStore(Protocol):
+    """All calls are made from one event loop; none blocks it. Each may raise `StorageUnavailable`."""
+
+    async def start(self) -> None:
+        """Look at what is there; unfinished writes are removed."""
+
+    async def stop(self) -> None:
+        """Write what waits; idempotent."""
+
+    async def save(self, world: str, point: Point, data: bytes) -> None:
+        """Keep a snapshot in place of one of the same point, then prune what is too much. Once awaited it
+        survives kill -9; a write that is cut short leaves what was there before."""
+
+    async def newest(self, world: str, usable: Callable[[Point], bool] = any_point) -> StoredSnapshot | None:
+        """The snapshot at the last usable point that is whole; a damaged one is logged, removed and passed
+        over. `usable` says which points lie on the way to where the caller wants to go."""
+
+    async def points(self, world: str) -> list[Point]:
+        """The points that have a snapshot, rising; they are not read."""
+
+    async def discard(self, world: str, unusable: Callable[[Point], bool] = any_point) -> None:
+        """Remove snapshots: of a closed life all, after a reset or rewind those that nobody can return to."""
