@@ -171,8 +171,8 @@ class ChunkCommitted:
 class WorldSnapshot:
     """A world after its last committed chunk, as one file (safetensors) that says what it is of.
 
-    It restores in any engine with the same model and kind of device. `chunks` is how many were committed since
-    the epoch began: the index of the next one.
+    It restores in any engine with the same model and kind of device. `chunks` is how many were committed
+    since the epoch began: the index of the next one.
     """
 
     world: str
@@ -319,8 +319,9 @@ class Engine(Protocol):
     async def restore_world(self, request: OpenWorld, snapshot: bytes) -> None:
         """Make a world that goes on bit for bit as the one that `snapshot` was taken of would.
 
-        `request` is that world's own, but for the world's name, the prompt, fps and media: a reset brings back
-        the first frame from it. Raises `SnapshotRefused` and what `open_world` raises; then there is no world.
+        `request` is that world's own, but for the world's name, the prompt, fps and media: a reset brings
+        back the first frame from it. Raises `SnapshotRefused` and what `open_world` raises; then there is no
+        world.
         """
 
     async def fork_world(self, source: str, request: OpenWorld) -> None:
