@@ -5,7 +5,7 @@ import { HeldKeys } from "./keys.js";
 import { fetchModel } from "./models.js";
 import { Notice } from "./notice.js";
 import { Pad } from "./pads.js";
-import { choosePlayer, PLAYERS } from "./player/players.js";
+import { Viewer } from "./player/viewer.js";
 import { PromptBox } from "./prompt.js";
 import { ScenePicker } from "./scenes.js";
 import { Screen } from "./screen.js";
@@ -26,6 +26,10 @@ const element = (id) => document.getElementById(id);
 /** Joins the parts of the page: what the visitor does, what the server says, and what is shown. */
 class Page {
   screen = new Screen(element("canvas"), element("video"));
+  viewer = new Viewer(this.screen, {
+    onShown: (chunk, now) => this.#shown(chunk, now),
+    onFailed: (text) => this.#viewerFailed(text),
+  });
   stats = new Stats(element);
   notice = new Notice(element("notice"));
   session = new Session({
@@ -62,12 +66,6 @@ class Page {
     (choice) => this.#chosen(choice),
   );
 
-  /** Names of players that failed on this page. */
-  #failed = new Set();
-  #playerName = "";
-  /** @type {InstanceType<(typeof PLAYERS)["webcodecs"]> | undefined} */
-  #player;
-  #ready = Promise.resolve();
   #actions = [];
   #resend = false;
   #shownChunks = 0;
@@ -134,7 +132,7 @@ class Page {
   }
 
   #showChoice() {
-    this.#dropPlayer();
+    this.viewer.close();
     if (this.#choice.preview) this.screen.show(this.#choice.preview);
     else this.screen.clear();
     const { title, prompt, preview } = this.#choice;
@@ -143,18 +141,15 @@ class Page {
   }
 
   async play() {
+    let format;
     try {
-      this.#playerName = await choosePlayer(options.get("decoder"), this.#failed);
+      format = await this.viewer.choose(options.get("decoder"));
     } catch (error) {
       this.#stateChanged("failed", { text: error.message });
       return;
     }
-    this.#opening = {
-      prompt: this.prompt.value,
-      ...this.#choice.start,
-      format: PLAYERS[this.#playerName].format,
-      seed: Number(options.get("seed") ?? Math.floor(Math.random() * 2 ** 31)),
-    };
+    const seed = Number(options.get("seed") ?? Math.floor(Math.random() * 2 ** 31));
+    this.#opening = { prompt: this.prompt.begin(), ...this.#choice.start, format, seed };
     if (options.has("fps")) this.#opening.fps = Number(options.get("fps"));
     const key = element("key").value;
     this.session.play(key ? { ...this.#opening, api_key: key } : this.#opening);
@@ -176,7 +171,8 @@ class Page {
   }
 
   #sample() {
-    if (this.#player && this.session.open) this.stats.sample(this.#player, performance.now());
+    const { player } = this.viewer;
+    if (player && this.session.open) this.stats.sample(player, performance.now());
   }
 
   #walkOver() {
@@ -186,36 +182,26 @@ class Page {
   }
 
   #started({ config }) {
-    this.#dropPlayer();
     this.stats.restart();
-    this.prompt.started();
-    const Player = PLAYERS[this.#playerName];
-    this.stats.format(Player.label, config);
-    const player = new Player(this.screen, {
-      onShown: (chunk, now) => player === this.#player && this.#shown(chunk, now),
-      onError: (error) => player === this.#player && this.#playerFailed(error),
-    });
-    this.#player = player;
-    this.#shownChunks = 0;
-    this.#ready = player.start(config).catch((error) => this.#playerFailed(error));
+    this.stats.format(this.viewer.label, config);
+    this.viewer.start(config);
+    this.prompt.started(this.#opening.prompt);
     if (this.#actions.length) this.#sendHeld();
+    element("screen").dataset.chunks = "0";
   }
 
   #received(meta, bytes) {
     this.stats.arrived(meta);
     this.prompt.arrived(meta);
     if (this.#resend) this.#sendHeld();
-    const player = this.#player;
-    this.#ready = this.#ready.then(() => player === this.#player && player?.push(meta, bytes));
-    this.#ready = this.#ready.catch((error) => this.#playerFailed(error));
+    this.viewer.push(meta, bytes);
   }
 
   #shown(chunk, now) {
     this.stats.shown(chunk, now);
-    this.#shownChunks += 1;
     const { dataset } = element("screen");
-    dataset.chunks = String(this.#shownChunks);
-    dataset.player = this.#playerName;
+    dataset.chunks = String(Number(dataset.chunks) + 1);
+    dataset.player = this.viewer.name;
     if (this.session.state === "playing") this.veil.hide();
   }
 
@@ -257,8 +243,7 @@ class Page {
   }
 
   #wasReset() {
-    const player = this.#player;
-    this.#ready = this.#ready.then(() => player === this.#player && player?.reset());
+    this.viewer.reset();
     this.stats.restart();
     this.prompt.repeat(this.#opening.prompt);
     if (this.#actions.length) this.#sendHeld();
@@ -280,22 +265,14 @@ class Page {
     if (event !== undefined && pressed) this.stats.latency.pressed(event, now);
   }
 
-  /** @param {Error} error */
-  #playerFailed(error) {
-    this.#failed.add(this.#playerName);
-    this.#dropPlayer();
+  #viewerFailed(text) {
     this.session.abandon();
-    const { label } = PLAYERS[this.#playerName];
-    if (options.has("decoder")) this.#stateChanged("failed", { text: `${label} failed: ${error.message}` });
-    else {
-      this.notice.show(`${label} failed (${error.message}); trying the next way to show the picture.`);
-      this.play();
+    if (options.has("decoder")) {
+      this.#stateChanged("failed", { text });
+      return;
     }
-  }
-
-  #dropPlayer() {
-    this.#player?.close();
-    this.#player = undefined;
+    this.notice.show(`${sentence(text)} Trying the next way to show the picture.`);
+    this.play();
   }
 }
 

@@ -35,12 +35,21 @@ export class PromptBox {
     this.#update();
   }
 
-  /** The walk runs with what stands here. */
-  started() {
+  /** @returns {string} what a new walk starts with: all that stands here */
+  begin() {
     this.#sent = this.value;
+    return this.#sent;
+  }
+
+  /**
+   * A walk has started, or started again after a lost connection.
+   * @param {string} opening its prompt
+   */
+  started(opening) {
     this.#pending = undefined;
-    this.#say(HELP);
     this.walking = true;
+    this.#say(HELP);
+    this.repeat(opening);
     this.#update();
   }
 
@@ -50,7 +59,7 @@ export class PromptBox {
   }
 
   /**
-   * After a reset, which went back to the prompt that the walk started with: send a later one again.
+   * The walk is back at the prompt that it started with: send a later one again.
    * @param {string} opening
    */
   repeat(opening) {

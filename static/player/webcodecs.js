@@ -19,7 +19,7 @@ async function supportedConfiguration(codec, width, height) {
   return undefined;
 }
 
-const HELD_BACK = 60; // frames that a decoder may owe before it counts as broken
+const SILENCE_MS = 8000; // without a picture, and the decoder counts as broken
 
 /** Annex B access units through WebCodecs: the shortest way from a chunk to the screen. */
 export class WebCodecsPlayer {
@@ -37,6 +37,7 @@ export class WebCodecsPlayer {
   /** @type {VideoDecoderConfig | undefined} */
   #configuration;
   #clock = 0;
+  #heard = 0; // when the decoder last gave a picture, or began to owe one
   /** @type {Map<number, number>} timestamp in microseconds -> chunk */
   #chunkOf = new Map();
   #closed = false;
@@ -77,7 +78,9 @@ export class WebCodecsPlayer {
    */
   push(meta, bytes) {
     if (this.#decoder?.state !== "configured") return;
-    if (this.#chunkOf.size > HELD_BACK) throw new Error("the decoder gives no pictures");
+    const now = performance.now();
+    if (!this.#chunkOf.size) this.#heard = now;
+    if (now - this.#heard > SILENCE_MS) throw new Error("the decoder gives no pictures");
     let start = 0;
     meta.frame_sizes.forEach((size, index) => {
       const timestamp = Math.round(this.#clock++ * this.interval);
@@ -113,6 +116,7 @@ export class WebCodecsPlayer {
 
   /** @param {VideoFrame} frame */
   #decoded(frame) {
+    this.#heard = performance.now();
     const chunk = this.#chunkOf.get(frame.timestamp);
     this.#chunkOf.delete(frame.timestamp);
     if (chunk === undefined || this.#closed) frame.close();

@@ -193,12 +193,16 @@ def test_a_file_that_is_no_image_is_refused_in_clear_text(
 def test_a_lost_server_is_told_and_found_again(open_demo: Any, server: Any) -> None:
     demo = open_demo()
     demo.play(2)
+    demo.page.locator("#prompt").fill("a violet night")
+    demo.page.locator("#prompt").press("Enter")
+    demo.until("document.getElementById('prompt-status').textContent.includes('in the picture')")
     server.kill()
     demo.page.get_by_text("Connection lost").first.wait_for()
     assert "can't be resumed" in demo.text("veil-fine")
     server.start()
     demo.until("document.getElementById('link').dataset.state === 'playing'")
     demo.wait_until(lambda: demo.number() <= 2, "a new walk from its first chunk")
+    demo.until("document.getElementById('prompt-status').textContent.includes('in the picture')")
 
 
 @pytest.mark.parametrize("context", [PHONE, PHONE_LYING, SMALL_PHONE], ids=["upright", "lying", "small"])
@@ -255,7 +259,7 @@ def test_more_key_changes_than_the_server_queues_end_with_what_is_held(open_demo
         }"""
     )
     demo.wait_for_lit("w")
-    assert demo.page.locator("#notice").is_hidden()
+    assert demo.page.locator("#notice").is_hidden(), demo.text("notice")
 
 
 def test_the_place_in_the_queue_is_shown(open_demo: Any) -> None:
