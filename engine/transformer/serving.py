@@ -16,32 +16,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attention.layer import Attention
+from engine.transformer.affine import Affine
 from engine.transformer.block import Block, LayerCache
 from engine.transformer.config import TransformerConfig
+from engine.transformer.injection import Injectors
 from engine.transformer.model import BlockInputs, TextKV, WorldTransformer
 from engine.transformer.modulation import LayerModulation, Modulation
-from engine.transformer.patches import patchify, unpatchify
+from engine.transformer.patches import features_last, patchify_last, unpatchify
 from engine.transformer.rope import RotaryGrid
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Affine:
-    """x W + b, with the weight as a product wants it: [in, out]."""
-
-    weight: Tensor
-    bias: Tensor
-
-    @classmethod
-    def of(cls, *linears: torch.nn.Linear) -> Affine:
-        """Several layers on the same input become one; a single one is not copied."""
-        if len(linears) == 1:
-            return cls(linears[0].weight.t(), linears[0].bias)
-        weight = torch.cat([linear.weight for linear in linears])
-        return cls(weight.t(), torch.cat([linear.bias for linear in linears]))
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """[S, in] -> [S, out]."""
-        return torch.addmm(self.bias, x, self.weight)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,9 +117,20 @@ class ServingTransformer:
         config = module.config
         self.module = module
         self.config: TransformerConfig = config
-        self.layers = tuple(ServingLayer.of(b) for b in module.blocks if isinstance(b, Block))
-        patch = module.patch_embedding.weight
-        self._latent = patch[:, : config.out_channels].flatten(1).t().contiguous()
+        blocks = [block for block in module.blocks if isinstance(block, Block)]
+        self.layers = tuple(ServingLayer.of(block) for block in blocks)
+        patch, out = module.patch_embedding, config.out_channels
+        assert patch.bias is not None
+        self._latent = features_last(patch.weight[:, :out].flatten(1), out, config.patch_size).t()
+        rest = features_last(patch.weight[:, out:].flatten(1), config.in_channels - out, config.patch_size)
+        self._condition = Affine(rest.t(), patch.bias)
+        rays = module.patch_embedding_wancamctrl
+        self._rays = Affine(
+            features_last(rays.weight, config.camera_channels, config.patch_size).t(), rays.bias
+        )
+        self._camera_in = Affine.of(module.c2ws_hidden_states_layer1)
+        self._camera_out = Affine.of(module.c2ws_hidden_states_layer2)
+        self._injectors = Injectors.of(blocks)
         self._head = Affine.of(module.head.head)
         self._rotary = RotaryGrid(config.attention_head_dim)
 
@@ -165,16 +158,22 @@ class ServingTransformer:
     ) -> BlockInputs:
         """As the module's, laid out for `forward` and `write` of this class alone: no batch axis."""
         f, h, w = condition.shape[-3:]
-        pt, ph, pw = self.config.patch_size
+        pt, ph, pw = patch = self.config.patch_size
         grid = (f // pt, h // ph, w // pw)
-        camera = self.module.embed_camera(rays, session)
-        injected = [block.inject(camera) for block in self.module.blocks if isinstance(block, Block)]
         return BlockInputs(
-            condition=self.module.embed_condition(condition)[0],
-            camera=tuple((scale[0], shift[0]) for scale, shift in injected),
+            condition=self._condition(patchify_last(condition, patch)),
+            camera=self._injectors.inject(self._embed_camera(rays, session)),
             rope=self._rotary.table(frames, grid[1], grid[2])[:, None, None],
             grid=grid,
         )
+
+    def _embed_camera(self, rays: Tensor, session: Tensor | None) -> Tensor:
+        """[S, D]."""
+        camera = self._rays(patchify_last(rays, self.config.patch_size))
+        if "session" in self.config.camera_inputs:
+            assert session is not None, "this configuration has a session camera input"
+            camera = camera + self.module.patch_embedding_session(session[0].flatten(1).t())
+        return self._camera_out(F.silu(self._camera_in(camera), inplace=True)).add_(camera)
 
     def forward(
         self,
@@ -207,7 +206,7 @@ class ServingTransformer:
         caches[last].extend(k, v)
 
     def _embed(self, latent: Tensor, block: BlockInputs) -> Tensor:
-        patches = patchify(latent, self.config.patch_size)[0]
+        patches = patchify_last(latent, self.config.patch_size)
         return torch.addmm(block.condition, patches, self._latent)
 
 
