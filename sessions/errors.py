@@ -13,12 +13,19 @@ SessionError
 +- SessionClosed         closing or closed
 +- SessionFailed         the engine failed it: reset or close
 |  +- EchoMismatch       the engine's answer is not for the tick that was asked: nothing is committed
+|  +- ReplayDiverged     a chunk that was run again came out differently: the model is another
 +- WrongState            not now
 |  +- NotStepped         chunks are asked for one by one only in stepped mode
 |  +- AlreadyPlaying     the session has a stream
+|  +- SessionSuspended   it was suspended while this was asked; may be tried again
+|  +- NoSuchChunk        a point of its history that it has not reached: names the field
+|  +- ChunksGone         undelivered chunks that are not kept any more
++- TakenOver             a newer connection plays the session
++- WatcherTooSlow        a watcher that reads slower than the session plays
 +- ChunkAborted          the chunk was rolled back: cancelled, or swept away by a reset or close
 +- CapacityExceeded      no room for another session now; may be tried again
 +- EngineUnavailable     the engine is starting, restarting or gone; may be tried again
+|  +- WorldLost          the engine lost this world: it can be made again
 +- EngineTimeout         the engine did not answer a reset or close in time; may be tried again
 +- Draining              the service takes no new sessions any more
 +- StorageUnavailable    a snapshot or recording could not be written or read (full disk); may be tried again
@@ -134,6 +141,12 @@ class EchoMismatch(SessionFailed):
     code = "echo_mismatch"
 
 
+class ReplayDiverged(SessionFailed):
+    """A chunk that was run again came out differently."""
+
+    code = "replay_diverged"
+
+
 class WrongState(SessionError):
     """The session is not in a state that allows this."""
 
@@ -150,6 +163,38 @@ class AlreadyPlaying(WrongState):
     """The session has a stream already."""
 
     code = "already_playing"
+
+
+class SessionSuspended(WrongState):
+    """The session was suspended while this was asked."""
+
+    code = "session_suspended"
+    retryable = True
+
+
+class NoSuchChunk(WrongState):
+    """A point of its history that the session has not reached."""
+
+    code = "no_such_chunk"
+
+
+class ChunksGone(WrongState):
+    """Undelivered chunks that are not kept any more."""
+
+    code = "chunks_gone"
+
+
+class TakenOver(SessionError):
+    """A newer connection plays the session."""
+
+    code = "taken_over"
+
+
+class WatcherTooSlow(SessionError):
+    """A watcher that reads slower than the session plays."""
+
+    code = "watcher_too_slow"
+    retryable = True
 
 
 class ChunkAborted(SessionError):
@@ -171,6 +216,10 @@ class EngineUnavailable(SessionError):
 
     code = "engine_unavailable"
     retryable = True
+
+
+class WorldLost(EngineUnavailable):
+    """The engine lost this world."""
 
 
 class EngineTimeout(SessionError):

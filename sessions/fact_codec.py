@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.api import Control, Tick
 from sessions import facts
+from sessions.conditions import Conditions
 from sessions.errors import InvalidEvent, JournalCorrupt
 from sessions.events import Event
 from sessions.facts import Fact
@@ -22,6 +23,8 @@ _KINDS: dict[str, type[Fact]] = {
     "committed": facts.ChunkCommitted,
     "failed": facts.SessionFailed,
     "reset": facts.SessionReset,
+    "rewound": facts.SessionRewound,
+    "suspended": facts.SessionSuspended,
     "cleanup_failed": facts.CleanupFailed,
     "closed": facts.SessionClosed,
 }
@@ -84,13 +87,33 @@ def _spec(data: Json, image: bytes | None) -> SessionSpec:
     return SessionSpec(**values)
 
 
+def _conditions(data: Json) -> Conditions:
+    controls, states, sources = _controls(data["controls"]), data["states"], data["sources"]
+    return Conditions(data["prompt"], controls, states, sources)
+
+
+def _origin(data: Json | None) -> facts.Origin | None:
+    return None if data is None else facts.Origin(**{**data, "conditions": _conditions(data["conditions"])})
+
+
+def _opened(data: Json, image: bytes | None) -> facts.SessionOpened:
+    spec, origin = _spec(data["spec"], image), _origin(data.get("origin"))
+    return facts.SessionOpened(data["session_id"], data["world"], spec, origin)
+
+
+def _rewound(data: Json, _: bytes | None) -> facts.SessionRewound:
+    return facts.SessionRewound(data["epoch"], data["chunks"], _conditions(data["conditions"]))
+
+
 def _flat(kind: type[Any]) -> Callable[[Json, bytes | None], Fact]:
     return lambda data, image: kind(**data)
 
 
+_FLAT = ("committed", "failed", "reset", "suspended", "cleanup_failed", "closed")
 _READERS: dict[str, Callable[[Json, bytes | None], Fact]] = {
-    "opened": lambda d, image: facts.SessionOpened(d["session_id"], d["world"], _spec(d["spec"], image)),
+    "opened": _opened,
     "event": lambda d, _: facts.EventAccepted(_event(d["event"]), d["digest"], d["name"]),
     "begun": lambda d, _: facts.ChunkBegun(_tick(d["tick"]), d["frames_digest"], d["transport_index"]),
-    **{name: _flat(_KINDS[name]) for name in ("committed", "failed", "reset", "cleanup_failed", "closed")},
+    "rewound": _rewound,
+    **{name: _flat(_KINDS[name]) for name in _FLAT},
 }

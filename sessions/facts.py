@@ -8,8 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.api import Tick
+from sessions.conditions import Conditions
 from sessions.events import Event
 from sessions.spec import SessionSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a fork leaves the life of another session: after `chunks` chunks of one of its epochs.
+
+    `conditions` are those of that moment; ids of events below `floor` are the other's.
+    """
+
+    session_id: str
+    world: str
+    epoch: int
+    chunks: int
+    floor: int
+    conditions: Conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +35,7 @@ class SessionOpened:
     session_id: str
     world: str
     spec: SessionSpec
+    origin: Origin | None = None  # None: it begins at its first frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +85,22 @@ class SessionReset:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRewound:
+    """The world is back after `chunks` chunks, in the conditions of then; what came later is gone."""
+
+    epoch: int  # the new one
+    chunks: int
+    conditions: Conditions
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSuspended:
+    """The world was given up for later: snapshot and facts imply it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CleanupFailed:
     """The world's memory could not be released: the id is blocked."""
 
@@ -88,6 +121,8 @@ Fact = (
     | ChunkCommitted
     | SessionFailed
     | SessionReset
+    | SessionRewound
+    | SessionSuspended
     | CleanupFailed
     | SessionClosed
 )

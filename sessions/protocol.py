@@ -8,7 +8,6 @@ that are no longer in memory (`knows_of` says when the journal has to be asked f
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from engine.api import Control, Reducer, Tick
 from sessions import conditions
@@ -21,31 +20,22 @@ from sessions.errors import (
     QueueFull,
     SessionClosed,
     SessionFailed,
+    SessionSuspended,
     SessionTombstoned,
     StaleEvent,
     WrongState,
 )
 from sessions.events import Acceptance, Event
+from sessions.facts import Origin
+from sessions.flight import Flight
 from sessions.state import SessionState
-
-
-@dataclass(slots=True)
-class Flight:
-    """The chunk that is being computed, and what it leads to."""
-
-    tick: Tick
-    entries: tuple[Entry, ...]
-    after: Conditions
-    floor: int
-    marks: EventMarks
-    ready: bool = False  # its pixels may leave: it can't be rolled back any more
-    shown: bool = False  # its pixels have left
 
 
 class SessionProtocol:
     """One session's state: what is pending, what is in force, which chunk is in flight.
 
-    `prompt` and `script` are what the session opens with, and again after a reset that resumes.
+    `prompt` and `script` are what the session opens with, and again after a reset that resumes; a fork
+    opens with what its `origin` says.
     """
 
     def __init__(
@@ -56,6 +46,7 @@ class SessionProtocol:
         reducers: Mapping[str, Reducer],
         *,
         script: Control | None = None,
+        origin: Origin | None = None,
         pending_limit: int = 32,
     ) -> None:
         self.session_id = session_id
@@ -63,16 +54,16 @@ class SessionProtocol:
         self.state = SessionState.ACTIVE
         self.reason = ""
         self.epoch = 0
-        self.chunk_index = 0
+        self.chunk_index = origin.chunks if origin else 0
         self.flight: Flight | None = None
         self.resetting = False
         self._opening = (prompt, script)
         self._reducers = reducers
         self._pending_limit = pending_limit
         self._pending: dict[int, Entry] = {}
-        self._floor = 0
+        self._floor = origin.floor if origin else 0
         self._highest = -1
-        self._conditions = conditions.opening(prompt, script, reducers)
+        self._conditions = origin.conditions if origin else conditions.opening(prompt, script, reducers)
 
     # What is
 
@@ -90,6 +81,11 @@ class SessionProtocol:
     def pending(self) -> tuple[int, ...]:
         """Accepted ids that no chunk has taken, sorted."""
         return tuple(sorted(self._pending))
+
+    @property
+    def conditions(self) -> Conditions:
+        """What is in force, the chunk in flight not counted."""
+        return self._conditions
 
     @property
     def waiting(self) -> bool:
@@ -244,6 +240,22 @@ class SessionProtocol:
         """The engine's world is back at its first frame."""
         self.resetting = False
 
+    def can_rewind(self, chunks: int) -> bool:
+        """Whether it can go back to where so many chunks were committed; not while one is in flight."""
+        idle = self.flight is None and not self.resetting
+        return self.state is SessionState.ACTIVE and idle and 0 <= chunks <= self.chunk_index
+
+    def rewind(self, chunks: int, conditions: Conditions) -> None:
+        """Back to where so many chunks were committed, in the conditions of then; pending events stay."""
+        assert self.can_rewind(chunks), "whether it can be rewound was asked before"
+        self.epoch += 1
+        self.chunk_index, self._conditions = chunks, conditions
+
+    def suspend(self) -> None:
+        """It lives on in its journal: this object is done."""
+        assert self.state in (SessionState.ACTIVE, SessionState.FAILED), "only the living are suspended"
+        self.state = SessionState.SUSPENDED
+
     def begin_close(self) -> None:
         """Closing: nothing else is possible from here on. Also how a tombstone's close is retried."""
         assert self.state is not SessionState.CLOSED, "closed is closed"
@@ -293,4 +305,6 @@ class SessionProtocol:
             raise SessionFailed(f"session {self.session_id!r} failed: {self.reason}")
         if self.state is SessionState.CLEANUP_FAILED:
             raise SessionTombstoned(f"session {self.session_id!r} could not be closed yet: {self.reason}")
+        if self.state is SessionState.SUSPENDED:
+            raise SessionSuspended(f"session {self.session_id!r} was suspended just now: ask again")
         raise SessionClosed(f"session {self.session_id!r} is {self.state}")

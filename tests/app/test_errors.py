@@ -10,7 +10,7 @@ from app.errors import INTERNAL, TABLE, close_code, fault_of, field_of, message_
 from engine import api
 from sessions import errors
 
-DESIGNED_CLOSE_CODES = {1001, 1003, 1007, 1008, 1009, 1011, 1013, 4404, 4408, 4410}
+DESIGNED_CLOSE_CODES = {1001, 1003, 1007, 1008, 1009, 1011, 1013, 4404, 4408, 4409, 4410}
 
 
 def tree(base: type[Exception]) -> Iterator[type[Exception]]:

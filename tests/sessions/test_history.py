@@ -84,11 +84,11 @@ async def test_a_session_rebuilt_from_its_journal_equals_the_one_that_wrote_it(
         assert outcome is None or isinstance(outcome, SessionError)  # stale ids, conflicts, full queues
     await session.stop()
     await reader
-    rebuilt = rebuild(await history(journal, session), REDUCERS)
+    rebuilt = rebuild(await history(journal, session), REDUCERS).protocol
     assert everything(rebuilt) == everything(session._protocol)
     assert rebuilt.flight is None
     await session.close()
-    assert rebuild(await history(journal, session), REDUCERS).state is session.info().state
+    assert rebuild(await history(journal, session), REDUCERS).protocol.state is session.info().state
     await manager.stop()
 
 
@@ -99,7 +99,7 @@ async def test_a_chunk_that_was_shown_and_not_committed_is_to_be_run_again() -> 
     await session.submit(Event(1, "rain"))
     chunk = asyncio.create_task(session.run_chunk())
     await until(lambda: session._protocol.flight and session._protocol.flight.shown)
-    rebuilt = rebuild(await history(journal, session), REDUCERS)
+    rebuilt = rebuild(await history(journal, session), REDUCERS).protocol
     assert rebuilt.flight is not None
     assert rebuilt.flight.tick == engine.ticks[0]
     assert not rebuilt.can_cancel()

@@ -76,7 +76,7 @@ async def test_cancels_and_resets_leave_no_trace_in_the_frames(tmp_path: Path) -
         await session.submit(press(200 + step, key))
         assert (await session.run_chunk()).media.digest == alone[step]
     records = await journal.read(session.info().world)
-    rebuilt = rebuild([record.fact for record in records], {"camera": CameraReducer()})
+    rebuilt = rebuild([record.fact for record in records], {"camera": CameraReducer()}).protocol
     assert (rebuilt.epoch, rebuilt.chunk_index, rebuilt.next_event_id) == (1, 4, 204)
     await manager.stop()
 
