@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,6 +16,8 @@ from threading import RLock
 from typing import Generic, TypeVar
 
 from kvcache.ledger import Ledger
+
+_log = logging.getLogger(__name__)
 
 Payload = TypeVar("Payload")
 
@@ -72,13 +75,18 @@ class _Held(Generic[Payload]):
 class SharingStore(Generic[Payload]):
     """Entries by key, the least recently used of which make room for new ones.
 
-    `weigh` gives a payload's bytes. All entries together, those that are only kept by leases included,
-    weigh at most `max_bytes`. May be called from any thread. `owner` must be open in the ledger (see
-    `open_sharing_store`).
+    `weigh` gives a payload's bytes, and `free` is called once for each payload that was published. All
+    entries together, those that are only kept by leases included, weigh at most `max_bytes`. May be called
+    from any thread. `owner` must be open in the ledger (see `open_sharing_store`).
     """
 
     def __init__(
-        self, ledger: Ledger, max_bytes: int, weigh: Callable[[Payload], int], owner: str = OWNER
+        self,
+        ledger: Ledger,
+        max_bytes: int,
+        weigh: Callable[[Payload], int],
+        free: Callable[[Payload], None],
+        owner: str = OWNER,
     ) -> None:
         self.owner = owner
         self.max_bytes = max_bytes
@@ -86,6 +94,7 @@ class SharingStore(Generic[Payload]):
         self.misses = 0
         self._ledger = ledger
         self._weigh = weigh
+        self._free = free
         self._lock = RLock()
         self._held: dict[int, _Held[Payload]] = {}  # by generation
         self._recent: OrderedDict[str, int] = OrderedDict()  # readable keys -> generation, newest last
@@ -186,9 +195,9 @@ class SharingStore(Generic[Payload]):
         if leased + size > self.max_bytes:
             return False
         self._hide(key, "superseded")
-        while self._bytes + size > self.max_bytes:
+        while self._bytes + size > self.max_bytes and self._recent:
             self._hide(next(iter(self._recent)), "evicted")
-        return True
+        return self._bytes + size <= self.max_bytes
 
     def _is_leased(self, generation: int) -> bool:
         return bool(self._ledger.live.owners[self.owner].entries[generation].leases)
@@ -202,14 +211,23 @@ class SharingStore(Generic[Payload]):
         """Let go of what is hidden and not leased."""
         for generation, held in list(self._held.items()):
             if self._ledger.can_release(self.owner, generation):
+                try:
+                    self._free(held.payload)
+                except Exception:  # must not harm the work at hand: the next sweep retries
+                    _log.warning("%s: a payload could not be freed yet", self.owner, exc_info=True)
+                    continue
                 del self._held[generation]
                 self._bytes -= held.bytes
                 self._ledger.released(self.owner, held.key, generation)
 
 
 def open_sharing_store(
-    ledger: Ledger, max_bytes: int, weigh: Callable[[Payload], int], owner: str = OWNER
+    ledger: Ledger,
+    max_bytes: int,
+    weigh: Callable[[Payload], int],
+    free: Callable[[Payload], None] = lambda payload: None,
+    owner: str = OWNER,
 ) -> SharingStore[Payload]:
     """An empty store, its owner opened in the ledger."""
     ledger.open(owner)
-    return SharingStore(ledger, max_bytes, weigh, owner)
+    return SharingStore(ledger, max_bytes, weigh, free, owner)

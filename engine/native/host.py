@@ -19,8 +19,9 @@ from engine.sampler.schedule import ScheduleRefused
 from engine.worker.messages import Usage
 from engine.world.caches import Caches, make_caches
 from engine.world.model import Model
+from engine.world.sharing import FirstChunks, SharingWorld, open_first_chunks
 from engine.world.spec import MAX_PIXELS, SIZE_MULTIPLE, WorldSpec
-from engine.world.world import open_world
+from engine.world.world import World, open_world
 from kvcache.capacity import CapacityPlan, required_bytes
 from kvcache.capacity import plan as plan_capacity
 from kvcache.errors import OutOfMemory, OutOfPages
@@ -38,16 +39,18 @@ def make_host(
     device: str | None = None,
     max_worlds: int = MAX_WORLDS,
     memory_fraction: float = MEMORY_FRACTION,
+    share_bytes: int = 0,
 ) -> NativeHost:
     """The factory that a `Boot` names. `model` is a checkpoint folder, or the name of one that ships with us.
 
     `threads` leaves one core to the server and the encoder, by default, and `device` is a GPU where there is
-    one. Loading happens later, in `NativeHost.load`.
+    one. `share_bytes` is the room for first chunks that worlds of the same inputs share; 0 shares none.
+    Loading happens later, in `NativeHost.load`.
     """
     torch.set_num_threads(threads or default_threads(os.cpu_count() or 1))
     folder = CHECKPOINTS / model if (CHECKPOINTS / model).is_dir() else Path(model)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return NativeHost(folder, place, max_worlds, memory_fraction)
+    return NativeHost(folder, place, max_worlds, memory_fraction, share_bytes)
 
 
 def default_threads(cores: int) -> int:
@@ -60,14 +63,23 @@ def default_threads(cores: int) -> int:
 class NativeHost:
     """One checkpoint on one device. Implements `engine.worker.host.Host`."""
 
-    def __init__(self, folder: Path, device: torch.device, max_worlds: int, memory_fraction: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        device: torch.device,
+        max_worlds: int,
+        memory_fraction: float,
+        share_bytes: int = 0,
+    ) -> None:
         self._folder = folder
         self._device = device
         self._max_worlds = max_worlds
         self._memory_fraction = memory_fraction
+        self._share_bytes = share_bytes
         self._scenes: dict[str, SceneFile] = {}
         self._model: Model | None = None
         self._caches: Caches | None = None
+        self._first_chunks: FirstChunks | None = None
         self._capacity = 0
 
     def load(self) -> ModelCard:
@@ -76,7 +88,9 @@ class NativeHost:
         self._scenes = {scene.scene.name: scene for scene in read_scenes(self._folder)}
         plan = self._plan(self._model)
         self._capacity = plan.effective
-        self._caches = self.make_caches(plan)
+        self._caches = caches = self.make_caches(plan)
+        if self._share_bytes:
+            self._first_chunks = open_first_chunks(caches.ledger, caches.memory, self._share_bytes)
         return self._card(self._model)
 
     def open(self, request: OpenWorld) -> NativeWorld:
@@ -95,7 +109,7 @@ class NativeHost:
             raise WorldRefused(refused.field, str(refused)) from None
         except (OutOfMemory, OutOfPages, MemoryError, torch.OutOfMemoryError) as error:
             raise CapacityReached(f"no memory is left for another world: {error}") from error
-        return NativeWorld(world)
+        return NativeWorld(self._sharing(world, request))
 
     def make_caches(self, plan: CapacityPlan) -> Caches:
         """The device's caches; a test may give them less memory."""
@@ -107,6 +121,11 @@ class NativeHost:
             return Usage()
         pages = self._model.geometry(*self._size(self._model)).view_pages
         return Usage(len(self._caches) * pages, self._capacity * pages)
+
+    def _sharing(self, world: World, request: OpenWorld) -> World | SharingWorld:
+        if self._first_chunks is None or self._caches is None:
+            return world
+        return SharingWorld(world, self._first_chunks, self._caches.memory, request.fps, request.media)
 
     def _require_room(self, geometry: Geometry) -> None:
         """The plan counts worlds of the model's own size; a larger picture must find its memory, too."""
@@ -120,7 +139,7 @@ class NativeHost:
 
     def _plan(self, model: Model) -> CapacityPlan:
         geometry = model.geometry(*self._size(model), cross_tokens=model.text_encoder.encode("").shape[1])
-        left = available_bytes(self._device)
+        left = available_bytes(self._device) - self._share_bytes
         return plan_capacity(geometry, left, self._memory_fraction, self._max_worlds)
 
     def _size(self, model: Model) -> tuple[int, int]:

@@ -8,14 +8,14 @@ from typing import Any, cast
 from engine.api import Tick
 from engine.camera.commands import TRACK
 from engine.camera.motion import IDLE_MOTION
-from engine.world.chunk import Chunk
+from engine.world.sharing import AnyChunk, SharingWorld
 from engine.world.world import World
 
 
 class NativeWorld:
     """Reads ticks for a `World`."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World | SharingWorld) -> None:
         self.world = world
 
     @property
@@ -23,7 +23,7 @@ class NativeWorld:
         """Committed chunks since the epoch began."""
         return self.world.chunks
 
-    def begin_chunk(self, tick: Tick) -> Chunk:
+    def begin_chunk(self, tick: Tick) -> AnyChunk:
         """Stage the next chunk: the tick's prompt and camera; a camera that says nothing stands still."""
         frames = self.world.model.transformer.config.num_frames_per_block
         motions = tick.conditioning.get(TRACK, (IDLE_MOTION,) * frames)
