@@ -25,11 +25,13 @@ from engine.api import (
     StageTimes,
     Tick,
     UnknownWorld,
+    WorldSnapshot,
 )
 from engine.media.chunk import encode_chunk
 from engine.pattern.card import PAGES_PER_WORLD, check_request, pattern_card
 from engine.pattern.scenery import scenery_for
-from engine.pattern.world import PatternWorld
+from engine.pattern.snapshot import pack_walk, require_same_opening, unpack_walk
+from engine.pattern.world import PatternWorld, Walk
 
 
 @dataclass(slots=True)
@@ -97,12 +99,7 @@ class PatternEngine:
 
     async def open_world(self, request: OpenWorld) -> None:
         """Make a world: the scene or the image becomes the skyline."""
-        self._require_ready()
-        check_request(request, self.card)
-        if len(self._rooms) >= self.card.capacity:
-            raise CapacityReached(f"all {self.card.capacity} worlds are taken")
-        assert request.world not in self._rooms, f"world {request.world} is open already"
-        self._rooms[request.world] = _Room(request, PatternWorld(scenery_for(request)))
+        self._open(request, Walk())
 
     async def run_chunk(
         self, tick: Tick, slack_s: float | None = None
@@ -149,6 +146,34 @@ class PatternEngine:
         room.cancelled.set()
         async with room.turn:
             self._rooms.pop(world, None)
+
+    async def snapshot_world(self, world: str) -> WorldSnapshot:
+        """The walk of a world, after its chunk in flight."""
+        self._require_ready()
+        room = self._room(world)
+        async with room.turn:
+            walk = room.world.walk
+        return WorldSnapshot(world, walk.chunks, pack_walk(room.request, walk))
+
+    async def restore_world(self, request: OpenWorld, snapshot: bytes) -> None:
+        """Make a world that walks on from a snapshot."""
+        self._open(request, unpack_walk(request, snapshot))
+
+    async def fork_world(self, source: str, request: OpenWorld) -> None:
+        """Make a world that walks on from where another one is."""
+        self._require_ready()
+        room = self._room(source)
+        async with room.turn:
+            require_same_opening(room.request, request)
+            self._open(request, room.world.walk)
+
+    def _open(self, request: OpenWorld, walk: Walk) -> None:
+        self._require_ready()
+        check_request(request, self.card)
+        if len(self._rooms) >= self.card.capacity:
+            raise CapacityReached(f"all {self.card.capacity} worlds are taken")
+        assert request.world not in self._rooms, f"world {request.world} is open already"
+        self._rooms[request.world] = _Room(request, PatternWorld(scenery_for(request), walk))
 
     async def _make(self, room: _Room, tick: Tick, queue_ms: float) -> ChunkReady:
         if tick.chunk_index != room.world.walk.chunks:

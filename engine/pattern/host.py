@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from engine.api import CapacityReached, ModelCard, OpenWorld, Tick
 from engine.pattern.card import PAGES_PER_WORLD, STEPS, check_request, pattern_card
 from engine.pattern.scenery import scenery_for
-from engine.pattern.world import PatternWorld
+from engine.pattern.snapshot import pack_walk, require_same_opening, unpack_walk
+from engine.pattern.world import PatternWorld, Walk
 from engine.worker.messages import Usage
 
 
@@ -34,10 +36,18 @@ class PatternHost:
 
     def open(self, request: OpenWorld) -> HostedPattern:
         """Make a world. Raises `WorldRefused` or `CapacityReached`."""
+        return self.make(request, Walk())
+
+    def restore(self, request: OpenWorld, snapshot: bytes) -> HostedPattern:
+        """Make a world from a snapshot. Raises `SnapshotRefused` too."""
+        return self.make(request, unpack_walk(request, snapshot))
+
+    def make(self, request: OpenWorld, walk: Walk) -> HostedPattern:
+        """Make a world that has come so far. Raises `WorldRefused` or `CapacityReached`."""
         check_request(request, self.card)
         if self.open_worlds >= self.card.capacity:
             raise CapacityReached(f"all {self.card.capacity} worlds are taken")
-        world = HostedPattern(self, PatternWorld(scenery_for(request)))
+        world = HostedPattern(self, request, PatternWorld(scenery_for(request), walk))
         self.open_worlds += 1
         return world
 
@@ -49,8 +59,9 @@ class PatternHost:
 class HostedPattern:
     """A pattern world as the loop wants it."""
 
-    def __init__(self, host: PatternHost, world: PatternWorld) -> None:
+    def __init__(self, host: PatternHost, request: OpenWorld, world: PatternWorld) -> None:
         self._host = host
+        self._request = request
         self._world = world
         self._open = True
 
@@ -74,6 +85,15 @@ class HostedPattern:
     def reset(self) -> None:
         """Back to the start."""
         self._world.reset()
+
+    def snapshot(self) -> Callable[[], bytes]:
+        """The walk, to be packed."""
+        return partial(pack_walk, self._request, self._world.walk)
+
+    def fork(self, request: OpenWorld) -> HostedPattern:
+        """Another walk from here. Raises `SnapshotRefused` too."""
+        require_same_opening(self._request, request)
+        return self._host.make(request, self._world.walk)
 
     def close(self) -> None:
         """Give the place back."""

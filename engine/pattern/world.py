@@ -40,9 +40,9 @@ class Walk:
 class PatternWorld:
     """`render` stages a chunk frame by frame; `commit` keeps it, `rollback` leaves no trace of it."""
 
-    def __init__(self, scenery: Scenery) -> None:
+    def __init__(self, scenery: Scenery, walk: Walk | None = None) -> None:
         self.scenery = scenery
-        self.walk = Walk()
+        self.walk = walk or Walk()
         self._staged: Walk | None = None
 
     def render(self, tick: Tick) -> Iterator[NDArray[np.uint8]]:

@@ -17,6 +17,7 @@ from engine.api import (
     EngineStatus,
     OpenWorld,
     Tick,
+    WorldSnapshot,
 )
 from engine.worker.messages import (
     Answer,
@@ -25,12 +26,16 @@ from engine.worker.messages import (
     Committed,
     Done,
     Failed,
+    Fork,
     JobRequest,
     Open,
     Ready,
     Request,
     Reset,
+    Restore,
     Run,
+    Snapshot,
+    Taken,
     Usage,
 )
 
@@ -42,7 +47,7 @@ class _Call:
     """A request that was sent, and the answers to it that nobody took yet."""
 
     request: JobRequest
-    answers: asyncio.Queue[Done | Ready | Committed | Failed] = field(default_factory=asyncio.Queue)
+    answers: asyncio.Queue[Done | Taken | Ready | Committed | Failed] = field(default_factory=asyncio.Queue)
 
 
 class Calls:
@@ -57,6 +62,7 @@ class Calls:
         self._pending: dict[int, _Call] = {}
         self._lost: str | None = "the worker has not started"
         self._fallen: dict[str, str] = {}  # worlds that went with a worker, until they are closed
+        self._unwanted: dict[int, str] = {}  # worlds that are being made, though their callers have gone
 
     def connect(self) -> None:
         """A worker listens now."""
@@ -67,6 +73,7 @@ class Calls:
         self._lost = reason
         self._fallen |= dict.fromkeys(self.worlds, reason)
         self.worlds.clear()
+        self._unwanted.clear()
         self.usage = Usage(0, self.usage.pages_total)
         for number, call in self._pending.items():
             call.answers.put_nowait(Failed(number, EngineLost(reason)))
@@ -76,10 +83,13 @@ class Calls:
         match answer:
             case Usage():
                 self.usage = answer
-            case Done() | Ready() | Committed() | Failed():
+            case Done() | Taken() | Ready() | Committed() | Failed():
                 call = self._pending.get(answer.call)  # absent where its caller has given up
                 if call is not None:
                     call.answers.put_nowait(answer)
+                unwanted = self._unwanted.pop(answer.call, None)
+                if unwanted is not None and isinstance(answer, Done):
+                    self._send(Close(next(self._numbers), unwanted))
             case _:
                 raise AssertionError(f"{answer} answers no call")
 
@@ -96,13 +106,24 @@ class Calls:
 
     async def open(self, request: OpenWorld) -> None:
         """Make a world."""
+        await self._make(Open(next(self._numbers), request))
+
+    async def restore(self, request: OpenWorld, snapshot: bytes) -> None:
+        """Make a world from a snapshot."""
+        await self._make(Restore(next(self._numbers), request, snapshot))
+
+    async def fork(self, source: str, request: OpenWorld) -> None:
+        """Make a world from another one."""
+        await self._make(Fork(next(self._numbers), source, request))
+
+    async def snapshot(self, world: str) -> WorldSnapshot:
+        """Copy a world. Raises `EngineError` with what is pending where it takes too long."""
         try:
-            await self._control(Open(next(self._numbers), request), timeout_s=None)
-        except asyncio.CancelledError:
-            if self._lost is None:  # nobody will ever use the world
-                self._send(Close(next(self._numbers), request.world))
-            raise
-        self.worlds.add(request.world)
+            answer = await self._control(Snapshot(next(self._numbers), world), self._timeout_s)
+        except TimeoutError:
+            raise EngineError(self._overdue("snapshot", world)) from None
+        assert isinstance(answer, Taken)
+        return answer.snapshot
 
     async def reset(self, world: str) -> None:
         """Back to the first frame. Raises `EngineError` with what is pending where it takes too long."""
@@ -148,15 +169,39 @@ class Calls:
             if not over and self._lost is None:
                 self._send(Cancel(number))
 
-    async def _control(self, request: JobRequest, timeout_s: float | None) -> None:
+    async def _make(self, request: Open | Restore | Fork) -> None:
+        """A caller who leaves gets no world: it is closed as soon as it was made."""
         call = self._begin(request)
+        try:
+            await self._answer(call, timeout_s=None)
+        except asyncio.CancelledError:
+            if self._lost is None:
+                self._abandon(call, request.request.world)
+            raise
+        self.worlds.add(request.request.world)
+
+    def _abandon(self, call: _Call, world: str) -> None:
+        """Nobody will ever use the world. A fork waits in its source's line, where a close would not meet it:
+        so it is closed once its answer is here.
+        """
+        if call.answers.empty():
+            self._unwanted[call.request.call] = world
+        elif isinstance(call.answers.get_nowait(), Done):
+            self._send(Close(next(self._numbers), world))
+
+    async def _control(self, request: JobRequest, timeout_s: float | None) -> Done | Taken:
+        return await self._answer(self._begin(request), timeout_s)
+
+    async def _answer(self, call: _Call, timeout_s: float | None) -> Done | Taken:
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await call.answers.get()
         finally:
-            del self._pending[request.call]
+            del self._pending[call.request.call]
         if isinstance(answer, Failed):
             raise answer.error
+        assert isinstance(answer, Done | Taken)
+        return answer
 
     def _begin(self, request: JobRequest) -> _Call:
         reason = self._lost or self._fallen.get(request.world)

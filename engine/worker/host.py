@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -41,6 +41,12 @@ class HostWorld(Protocol):
     def reset(self) -> None:
         """Back to the first frame."""
 
+    def snapshot(self) -> Callable[[], bytes]:
+        """Copy the world as of its last commit; what is returned packs the copy, on any thread."""
+
+    def fork(self, request: OpenWorld) -> HostWorld:
+        """Another world that is as this one after its last commit. Raises as `Host.restore`."""
+
     def close(self) -> None:
         """Release everything; idempotent, and retried where it raised."""
 
@@ -53,6 +59,9 @@ class Host(Protocol):
 
     def open(self, request: OpenWorld) -> HostWorld:
         """Make a world. Raises `WorldRefused` or `CapacityReached`."""
+
+    def restore(self, request: OpenWorld, snapshot: bytes) -> HostWorld:
+        """Make a world from a snapshot. Raises `SnapshotRefused` too; then there is no world."""
 
     def usage(self) -> Usage:
         """Pages in use and in all."""

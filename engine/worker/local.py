@@ -14,6 +14,7 @@ from engine.api import (
     ModelCard,
     OpenWorld,
     Tick,
+    WorldSnapshot,
 )
 from engine.media.chunk import encode_chunk
 from engine.worker.calls import CONTROL_TIMEOUT_S, Calls
@@ -83,6 +84,18 @@ class LocalEngine:
     async def close_world(self, world: str) -> None:
         """Release a world; idempotent."""
         await self._calls.close(world)
+
+    async def snapshot_world(self, world: str) -> WorldSnapshot:
+        """All of a world as of its last commit."""
+        return await self._calls.snapshot(world)
+
+    async def restore_world(self, request: OpenWorld, snapshot: bytes) -> None:
+        """Make a world from a snapshot."""
+        await self._calls.restore(request, snapshot)
+
+    async def fork_world(self, source: str, request: OpenWorld) -> None:
+        """Make a world that is as `source` is, and goes on by itself."""
+        await self._calls.fork(source, request)
 
     def _send(self, request: Request) -> None:
         assert self._loop is not None

@@ -21,6 +21,7 @@ from engine.api import (
     EncodedChunk,
     EngineError,
     ModelCard,
+    WorldSnapshot,
 )
 from engine.media.chunk import encode_chunk
 from engine.worker.flight import Flight
@@ -32,12 +33,16 @@ from engine.worker.messages import (
     Committed,
     Done,
     Failed,
+    Fork,
     Open,
     Ready,
     Request,
     Reset,
+    Restore,
     Run,
+    Snapshot,
     Stop,
+    Taken,
     Usage,
 )
 from engine.worker.rooms import Rooms, describe
@@ -124,8 +129,16 @@ class WorkerLoop:
                 case Run():
                     self._compute(Flight(job, job.request.call, job.request.tick, self._rooms[job.world]))
                     return
+                case Snapshot(call=call, world=world):
+                    self._encoder.submit(self._pack, call, world, *self._rooms.snapshot(world))
+                    self._end(job)
+                    return
                 case Open(request=request):
                     self._rooms.open(request)
+                case Restore(request=request, snapshot=snapshot):
+                    self._rooms.restore(request, snapshot)
+                case Fork(world=source, request=request):
+                    self._rooms.fork(source, request)
                 case Reset(world=world):
                     self._rooms.reset(world)
                 case Close(world=world):
@@ -136,6 +149,15 @@ class WorkerLoop:
             self._end(job, Failed(job.request.call, error))
         else:
             self._end(job, Done(job.request.call))
+
+    def _pack(self, call: int, world: str, chunks: int, pack: Callable[[], bytes]) -> None:
+        """On the encoder's thread: a world's copy becomes a file, while the device goes on."""
+        try:
+            answer: Answer = Taken(call, WorldSnapshot(world, chunks, pack()))
+        except Exception as error:
+            log.exception("the snapshot of world %s could not be packed", world)
+            answer = Failed(call, EngineError(f"world {world} could not be packed: {describe(error)}"))
+        self._send(answer)
 
     def _compute(self, flight: Flight) -> None:
         """First turn: compute, decode, give the frames to the encoder."""
@@ -213,8 +235,8 @@ class WorkerLoop:
             return ChunkFailed(f"{error}; the rollback failed too: {describe(failure)}")
         return error
 
-    def _end(self, job: Job, answer: Answer) -> None:
-        """The job is over: its world may take its next turn, and whoever asked is told."""
+    def _end(self, job: Job, answer: Answer | None = None) -> None:
+        """The job is over: its world may take its next turn, and whoever asked is told, if not later."""
         with self._changed:
             self._chunks.pop(job.request.call, None)
             self._schedule.release(job.world, gone=job.world not in self._rooms)
@@ -222,7 +244,8 @@ class WorkerLoop:
         if usage != self._usage:
             self._usage = usage
             self._send(usage)
-        self._send(answer)
+        if answer is not None:
+            self._send(answer)
 
     def _cancel(self, call: int) -> None:
         job = self._chunks.get(call)

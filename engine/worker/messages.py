@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.api import ChunkCommitted, ChunkReady, EngineError, ModelCard, OpenWorld, Tick
+from engine.api import (
+    ChunkCommitted,
+    ChunkReady,
+    EngineError,
+    ModelCard,
+    OpenWorld,
+    Tick,
+    WorldSnapshot,
+)
 
 # Server to worker
 
@@ -29,6 +37,37 @@ class Open:
     def world(self) -> str:
         """The world's id."""
         return self.request.world
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Make a world from a snapshot."""
+
+    call: int
+    request: OpenWorld
+    snapshot: bytes = field(repr=False)
+
+    @property
+    def world(self) -> str:
+        """The world's id."""
+        return self.request.world
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Make a world from another one. It waits in the line of its source, which is its `world`."""
+
+    call: int
+    world: str
+    request: OpenWorld
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Copy a world; its file is packed beside the device."""
+
+    call: int
+    world: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +112,7 @@ class Stop:
     """Finish the job in flight and end."""
 
 
-JobRequest = Open | Run | Reset | Close
+JobRequest = Open | Restore | Fork | Snapshot | Run | Reset | Close
 Request = JobRequest | Cancel | Stop
 
 # Worker to server
@@ -95,9 +134,17 @@ class LoadFailed:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An open, reset or close succeeded."""
+    """An open, restore, fork, reset or close succeeded."""
 
     call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A world's snapshot."""
+
+    call: int
+    snapshot: WorldSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +179,4 @@ class Usage:
     pages_total: int = 0
 
 
-Answer = Loaded | LoadFailed | Done | Failed | Ready | Committed | Usage
+Answer = Loaded | LoadFailed | Done | Taken | Failed | Ready | Committed | Usage

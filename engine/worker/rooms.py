@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.api import CapacityReached, CloseFailed, EngineError, OpenWorld, UnknownWorld, WorldRefused
+from engine.api import (
+    CapacityReached,
+    CloseFailed,
+    EngineError,
+    OpenWorld,
+    SnapshotRefused,
+    UnknownWorld,
+    WorldRefused,
+)
 from engine.worker.host import Host, HostWorld
 
 log = logging.getLogger(__name__)
@@ -20,7 +29,7 @@ class Room:
 
 
 class Rooms:
-    """Opens, resets and closes worlds; whatever a model raises leaves as an `EngineError`."""
+    """Opens, copies, resets and closes worlds; whatever a model raises leaves as an `EngineError`."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -37,11 +46,33 @@ class Rooms:
 
     def open(self, request: OpenWorld) -> None:
         """Make a world. Raises `WorldRefused`, `CapacityReached`, or `EngineError` where the model raised."""
+        self._make(request, lambda: self._host.open(request))
+
+    def restore(self, request: OpenWorld, snapshot: bytes) -> None:
+        """Make a world from a snapshot. Raises `SnapshotRefused` too."""
+        self._make(request, lambda: self._host.restore(request, snapshot))
+
+    def fork(self, source: str, request: OpenWorld) -> None:
+        """Make a world from one that is open. Raises `UnknownWorld` and `SnapshotRefused` too."""
+        world = self[source].world
+        self._make(request, lambda: world.fork(request))
+
+    def snapshot(self, world: str) -> tuple[int, Callable[[], bytes]]:
+        """A world's committed chunks, and what packs its copy. Raises `UnknownWorld`, or `EngineError` where
+        the model raised.
+        """
+        room = self[world]
+        try:
+            return room.world.chunks, room.world.snapshot()
+        except Exception as error:
+            raise EngineError(f"world {world} could not be copied: {describe(error)}") from error
+
+    def _make(self, request: OpenWorld, make: Callable[[], HostWorld]) -> None:
         if request.world in self._rooms:
             raise WorldRefused("world", f"world {request.world} is open already")
         try:
-            world = self._host.open(request)
-        except (WorldRefused, CapacityReached):
+            world = make()
+        except (WorldRefused, SnapshotRefused, CapacityReached):
             raise
         except Exception as error:
             raise EngineError(f"world {request.world} could not be opened: {describe(error)}") from error

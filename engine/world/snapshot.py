@@ -159,8 +159,7 @@ def _snapshot(facts: Mapping[str, Any], parts: Mapping[str, Part], device: torch
 
 def _part(tensor: Tensor) -> Part:
     flat = tensor.detach().cpu().contiguous().reshape(-1)
-    data = memoryview(flat.view(torch.uint8).numpy())
-    return Part(DTYPES[tensor.dtype], tuple(tensor.shape), data)
+    return Part(DTYPES[tensor.dtype], tuple(tensor.shape), flat.view(torch.uint8).numpy().data)
 
 
 def _layout(tensor: Tensor) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 import threading
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.api import CapacityReached, ModelCard, OpenWorld, Tick, WorldRefused
+from engine.api import CapacityReached, ModelCard, OpenWorld, SnapshotRefused, Tick, WorldRefused
 from engine.pattern.card import pattern_card
 from engine.worker.messages import Usage
 
@@ -116,6 +117,24 @@ class World:
         self.chunks = self.tone = 0
         self.random = np.random.default_rng(self.request.seed)
 
+    def snapshot(self) -> Callable[[], bytes]:
+        self.reach("snapshot")
+        copy = json.dumps([self.chunks, self.tone, self.random.bit_generator.state])
+
+        def pack() -> bytes:
+            self.reach("pack")
+            return copy.encode()
+
+        return pack
+
+    def fork(self, request: OpenWorld) -> World:
+        world = self.host.open(request)
+        world.become(self.snapshot()())
+        return world
+
+    def become(self, snapshot: bytes) -> None:
+        self.chunks, self.tone, self.random.bit_generator.state = json.loads(snapshot)
+
     def close(self) -> None:
         self.reach("close")
         self.host.worlds -= 1
@@ -138,6 +157,13 @@ class ScriptedHost:
         self.stage.reach("open", request.world, 0)
         self.worlds += 1
         return World(self, request)
+
+    def restore(self, request: OpenWorld, snapshot: bytes) -> World:
+        if not snapshot.startswith(b"["):
+            raise SnapshotRefused("the snapshot is damaged")
+        world = self.open(request)
+        world.become(snapshot)
+        return world
 
     def usage(self) -> Usage:
         return Usage(3 * self.worlds, 3 * self.capacity)
