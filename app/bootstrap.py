@@ -25,7 +25,11 @@ def build_engine(settings: Settings) -> Engine:
     """The engine that the settings ask for, not started yet: a worker process that owns the device."""
     if settings.engine == "pattern":
         return ProcessEngine(Boot(PATTERN_HOST))
-    arguments: Mapping[str, object] = {"model": settings.model, "threads": settings.threads}
+    arguments: Mapping[str, object] = {
+        "model": settings.model,
+        "threads": settings.threads,
+        "share_bytes": settings.share_first_chunks_bytes,
+    }
     return ProcessEngine(Boot(NATIVE_HOST, arguments))
 
 

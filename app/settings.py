@@ -72,3 +72,8 @@ class Settings(BaseSettings):
     max_sessions: int | None = Field(
         None, ge=1, description="Sessions in all; by default what the model has room for."
     )
+    share_first_chunks_bytes: int = Field(
+        0,
+        ge=0,
+        description="Memory for first chunks that sessions with the same inputs share; 0 shares none.",
+    )
