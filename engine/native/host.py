@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from engine.worker.messages import Usage
 from engine.world.caches import Caches, make_caches
 from engine.world.model import Model
 from engine.world.sharing import FirstChunks, SharingWorld, open_first_chunks
+from engine.world.snapshot import fork, restore
 from engine.world.spec import MAX_PIXELS, SIZE_MULTIPLE, WorldSpec
 from engine.world.world import World, open_world
 from kvcache.capacity import CapacityPlan, required_bytes
@@ -95,6 +97,32 @@ class NativeHost:
 
     def open(self, request: OpenWorld) -> NativeWorld:
         """Make a world. Raises `WorldRefused` or `CapacityReached`."""
+        return self._native(self._open(request), request)
+
+    def restore(self, request: OpenWorld, snapshot: bytes) -> NativeWorld:
+        """Make a world from a snapshot. Raises `SnapshotRefused` too; then there is no world."""
+        return self._become(request, lambda world: restore(world, snapshot))
+
+    def fork(self, source: World, request: OpenWorld) -> NativeWorld:
+        """Make a world from one that is open. Raises as `restore`."""
+        return self._become(request, lambda world: fork(source, world))
+
+    def _become(self, request: OpenWorld, become: Callable[[World], None]) -> NativeWorld:
+        """A world that continues another one."""
+        world = self._open(request)
+        try:
+            become(world)
+        except BaseException as error:
+            world.close()
+            if isinstance(error, OutOfPages | torch.OutOfMemoryError):
+                raise CapacityReached(f"no memory is left for another world: {error}") from error
+            raise
+        return self._native(world, request)
+
+    def _native(self, world: World, request: OpenWorld) -> NativeWorld:
+        return NativeWorld(self._sharing(world, request), world, self.fork)
+
+    def _open(self, request: OpenWorld) -> World:
         assert self._model is not None and self._caches is not None, "load comes first"
         if len(self._caches) >= self._capacity:
             raise CapacityReached(f"all {self._capacity} worlds are taken")
@@ -104,12 +132,11 @@ class NativeHost:
         )
         self._require_room(self._model.geometry(request.width, request.height))
         try:
-            world = open_world(self._model, spec, self._caches)
+            return open_world(self._model, spec, self._caches)
         except ScheduleRefused as refused:
             raise WorldRefused(refused.field, str(refused)) from None
         except (OutOfMemory, OutOfPages, MemoryError, torch.OutOfMemoryError) as error:
             raise CapacityReached(f"no memory is left for another world: {error}") from error
-        return NativeWorld(self._sharing(world, request))
 
     def make_caches(self, plan: CapacityPlan) -> Caches:
         """The device's caches; a test may give them less memory."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from engine.api import Tick
+from engine.api import OpenWorld, Tick
 from engine.camera.commands import TRACK
 from engine.camera.motion import IDLE_MOTION
 from engine.world.sharing import AnyChunk, SharingWorld
+from engine.world.snapshot import take
 from engine.world.world import World
 
 
 class NativeWorld:
-    """Reads ticks for a `World`."""
+    """Reads ticks for a `World`: `world`, or `plain` itself, which it wraps. `forked` continues one anew."""
 
-    def __init__(self, world: World | SharingWorld) -> None:
+    def __init__(
+        self, world: World | SharingWorld, plain: World, forked: Callable[[World, OpenWorld], NativeWorld]
+    ) -> None:
         self.world = world
+        self._plain = plain
+        self._forked = forked
 
     @property
     def chunks(self) -> int:
@@ -40,6 +45,14 @@ class NativeWorld:
     def reset(self) -> None:
         """Back to the first frame."""
         self.world.reset()
+
+    def snapshot(self) -> Callable[[], bytes]:
+        """A copy as of the last commit, to be packed."""
+        return take(self._plain).pack
+
+    def fork(self, request: OpenWorld) -> NativeWorld:
+        """Another world that is as this one after its last commit."""
+        return self._forked(self._plain, request)
 
     def close(self) -> None:
         """Release all memory; idempotent."""
