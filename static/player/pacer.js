@@ -9,7 +9,7 @@
 
 const REMEMBERED = 4; // chunks
 const ENOUGH = 2; // chunks, to judge the slack by
-const HURRY_FROM = 2; // frames of slack beyond the cushion, until it is used up
+const HURRY_FROM = 1; // frames of slack beyond the cushion, until it is used up
 const HURRY_PER_FRAME = 0.02; // of the rate: one frame too many goes in four seconds
 const FASTEST = 1.25;
 const SLOW_FROM = 1.05; // seconds that a second of video takes to arrive
@@ -122,12 +122,13 @@ export class Pacer {
   }
 
   #chooseRate() {
+    const least = this.#slacks.length < ENOUGH ? this.cushion : Math.min(...this.#slacks);
+    const excess = least - this.cushion;
+    if (excess > (this.#rate > 1 ? 0 : HURRY_FROM)) {
+      return Math.min(FASTEST, 1 + Math.max(1, excess) * HURRY_PER_FRAME);
+    }
     const pace = this.#pace();
-    if (pace > SLOW_FROM) return Math.max(SLOWEST, 1 / pace);
-    if (this.#slacks.length < ENOUGH) return 1;
-    const excess = Math.min(...this.#slacks) - this.cushion;
-    if (excess <= (this.#rate > 1 ? 0 : HURRY_FROM)) return 1;
-    return Math.min(FASTEST, 1 + Math.max(1, excess) * HURRY_PER_FRAME);
+    return pace > SLOW_FROM ? Math.max(SLOWEST, 1 / pace) : 1;
   }
 
   #pace() {
