@@ -89,16 +89,16 @@ class ServingLayer:
         keys, values = cache.extend(k, v)
         x = torch.addcmul(x, time.gate, self.out(self.attend(q, keys, values).view(x.shape)))
         x = torch.addcmul(camera[1], x, camera[0])
-        q = self.cross_q(F.layer_norm(x, width, self.norm3_weight, self.norm3_bias, self.eps))
+        q = self.cross_q(torch.layer_norm(x, width, self.norm3_weight, self.norm3_bias, self.eps))
         q = self.normalised(q).mul_(self.cross_norm).view(1, x.shape[0], self.heads, -1)
         x = self.cross_out(self.cross_attend(q, *text).view(x.shape)).add_(x)
-        y = self.ffn_in(F.layer_norm(x, width, time.ffn_scale, time.ffn_shift, self.eps))
+        y = self.ffn_in(torch.layer_norm(x, width, time.ffn_scale, time.ffn_shift, self.eps))
         return torch.addcmul(x, time.ffn_gate, self.ffn_out(F.gelu(y, approximate="tanh")))
 
     def project(self, x: Tensor, time: LayerModulation, rope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated q and k, and v: [1, S, N, hd] each."""
         tokens, dim = x.shape
-        qkv = self.qkv(F.layer_norm(x, (dim,), time.scale, time.shift, self.eps))
+        qkv = self.qkv(torch.layer_norm(x, (dim,), time.scale, time.shift, self.eps))
         qk = self.normalised(qkv.narrow(1, 0, 2 * dim).view(tokens, 2, dim)).mul_(self.norm_qk)
         torch.view_as_complex(qk.view(tokens, 2, self.heads, -1, 2)).mul_(rope)
         q, k = qk.view(1, tokens, 2, self.heads, -1).unbind(2)
@@ -121,13 +121,14 @@ class ServingTransformer:
         self.layers = tuple(ServingLayer.of(block) for block in blocks)
         patch, out = module.patch_embedding, config.out_channels
         assert patch.bias is not None
-        self._latent = features_last(patch.weight[:, :out].flatten(1), out, config.patch_size).t()
-        rest = features_last(patch.weight[:, out:].flatten(1), config.in_channels - out, config.patch_size)
-        self._condition = Affine(rest.t(), patch.bias)
-        rays = module.patch_embedding_wancamctrl
-        self._rays = Affine(
-            features_last(rays.weight, config.camera_channels, config.patch_size).t(), rays.bias
+        self._latent = (
+            features_last(patch.weight[:, :out].flatten(1), out, config.patch_size).t().contiguous()
         )
+        rest = features_last(patch.weight[:, out:].flatten(1), config.in_channels - out, config.patch_size)
+        self._condition = Affine(rest.t().contiguous(), patch.bias)
+        rays = module.patch_embedding_wancamctrl
+        of_rays = features_last(rays.weight, config.camera_channels, config.patch_size)
+        self._rays = Affine(of_rays.t().contiguous(), rays.bias)
         self._camera_in = Affine.of(module.c2ws_hidden_states_layer1)
         self._camera_out = Affine.of(module.c2ws_hidden_states_layer2)
         self._injectors = Injectors.of(blocks)
