@@ -53,10 +53,22 @@ def avc1(width: int, height: int, sps: bytes, pps: bytes) -> bytes:
     return box(b"avc1", visual, box(b"avcC", record, sets))
 
 
-def moof(sequence: int, decode_time: int, duration: int, sizes: Sequence[int]) -> bytes:
-    """A fragment's head: the first sample is a key frame, each lasts `duration`; an `mdat` must follow."""
+def mp4v_jpeg(width: int, height: int) -> bytes:
+    """The sample entry of JPEG pictures (ISO/IEC 14496-1: object type 0x6C, a visual stream)."""
+    visual = struct.pack(">6xH16xHHII4xH32xHh", 1, width, height, 72 << 16, 72 << 16, 1, 24, -1)
+    decoder = struct.pack(">BBBB3xII", 4, 13, 0x6C, 4 << 2 | 1, 0, 0)
+    stream = struct.pack(">BBHB", 3, 3 + len(decoder) + 3, TRACK, 0) + decoder + b"\6\1\2"
+    return box(b"mp4v", visual, full_box(b"esds", 0, 0, stream))
+
+
+def moof(
+    sequence: int, decode_time: int, duration: int, sizes: Sequence[int], others: int = DIFFERENCE
+) -> bytes:
+    """A fragment's head: the first sample is a key frame, the others are what `others` says, each lasts
+    `duration`; an `mdat` must follow.
+    """
     mfhd = full_box(b"mfhd", 0, 0, struct.pack(">I", sequence))
-    tfhd = full_box(b"tfhd", 0, 0x02_0028, struct.pack(">III", TRACK, duration, DIFFERENCE))
+    tfhd = full_box(b"tfhd", 0, 0x02_0028, struct.pack(">III", TRACK, duration, others))
     tfdt = full_box(b"tfdt", 1, 0, struct.pack(">Q", decode_time))
     samples = struct.pack(f">{len(sizes)}I", *sizes)
 
