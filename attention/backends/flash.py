@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,14 +38,18 @@ class FlashBackend:
             return "there is no CUDA device"
         return None
 
+    def library(self) -> Any:
+        """The flash_attn module."""
+        return import_module("flash_attn")
+
     def bind(self, needs: Needs) -> Kernel:
         """Bind scale and causality; output rows of invalid queries are zeroed afterwards.
 
         It aligns causal rows at the last key (since 2.1), as we do.
         """
         if needs.packing is not None:
-            return _packed(needs)
-        function = import_module("flash_attn").flash_attn_func
+            return _packed(needs, self.library().flash_attn_varlen_func)
+        function = self.library().flash_attn_func
         scale, causal = needs.scale, needs.causal
 
         def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> Tensor:
@@ -57,7 +63,7 @@ class FlashBackend:
     def bind_partial(self, needs: Needs) -> PartialKernel:
         """`flash_attn_func` with its log-sum-exp, which is fp32 [B, H, Sq]."""
         assert not needs.causal
-        function, scale = import_module("flash_attn").flash_attn_func, needs.scale
+        function, scale = self.library().flash_attn_func, needs.scale
 
         def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor]:
             out, lse, _ = function(q, k, v, softmax_scale=scale, return_attn_probs=True)
@@ -68,10 +74,9 @@ class FlashBackend:
         return attend
 
 
-def _packed(needs: Needs) -> Kernel:
+def _packed(needs: Needs, function: Callable[..., Tensor]) -> Kernel:
     """`flash_attn_varlen_func`; K/V documents are laid out in the order in which the queries see them."""
     assert needs.packing is not None
-    function = import_module("flash_attn").flash_attn_varlen_func
     queries = [span for span, _ in needs.packing.pairs]
     keys = [seen or (0, 0) for _, seen in needs.packing.pairs]
     q_lengths, kv_lengths = [b - a for a, b in queries], [b - a for a, b in keys]
@@ -85,7 +90,7 @@ def _packed(needs: Needs) -> Kernel:
 
     def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> Tensor:
         k, v = (k[0], v[0]) if in_order else (k[0].index_select(0, order), v[0].index_select(0, order))
-        out: Tensor = function(
+        out = function(
             q[0],
             k,
             v,
