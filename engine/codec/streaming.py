@@ -42,7 +42,7 @@ class StreamingTinyCodec:
         if not history:
             frames = torch.cat([frames[:, :1].expand(-1, TIME - 1, -1, -1, -1), frames], dim=1)
         latents = []
-        for group in frames.split(TIME, dim=1):
+        for group in torch.split(frames, TIME, dim=1):
             latent, history = self.network.encoder(group[:, None], history)
             latents.append((latent[:, 0] - self.mean) / self.std)
         return torch.stack(latents, dim=2), history
@@ -52,7 +52,7 @@ class StreamingTinyCodec:
         """See `Codec.decode`."""
         first = not history
         frames = []
-        for latent in (latents.transpose(1, 2) * self.std + self.mean).split(1, dim=1):
+        for latent in torch.split(latents.transpose(1, 2) * self.std + self.mean, 1, dim=1):
             group, history = self.network.decoder(latent, history)
             frames.append(group[:, 0])
         if first:
@@ -94,7 +94,8 @@ def _config(data: dict[str, Any], path: Path) -> TinyCodecConfig:
     known = set(TinyCodecConfig.__dataclass_fields__)
     if set(given) - known:
         raise ValueError(f"{path}: unknown fields {sorted(set(given) - known)}; known are {sorted(known)}")
-    config = TinyCodecConfig(**{n: tuple(v) if isinstance(v, list) else v for n, v in given.items()})
+    fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
+    config = TinyCodecConfig(**fields)
     for name, values in (("latents_mean", config.latents_mean), ("latents_std", config.latents_std)):
         if len(values) != config.latent_channels:
             raise ValueError(f"{path}: {name} has {len(values)} values, expected {config.latent_channels}")

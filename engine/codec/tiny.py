@@ -89,7 +89,7 @@ class Encoder(nn.Module):
         x, last = remember(self.memory, x, batch, history[0] if history else None)
         patches = F.pixel_unshuffle(frames, SPACE).reshape(batch * steps, PATCH, *x.shape[-2:])
         latents = self.out(F.relu(x)) + self.linear(patches)
-        return latents.unflatten(0, (batch, steps)), (last,)
+        return torch.unflatten(latents, 0, (batch, steps)), (last,)
 
 
 class Decoder(nn.Module):
@@ -125,12 +125,12 @@ class Decoder(nn.Module):
         x = F.pixel_shuffle(self.out(F.relu(self.fine(x))), 4)
         linear = self.linear(z).reshape(batch * steps * TIME, -1, *z.shape[-2:])
         frames = x + F.pixel_shuffle(linear, SPACE)
-        return frames.unflatten(0, (batch, steps, TIME)), tuple(lasts)
+        return torch.unflatten(frames, 0, (batch, steps, TIME)), tuple(lasts)
 
 
 def remember(memory: nn.Module, x: Tensor, batch: int, before: Tensor | None) -> tuple[Tensor, Tensor]:
     """Run a `Memory` over [B * T, C, h, w]; `before` is its input before the first step, [B, C, h, w]."""
-    steps = x.unflatten(0, (batch, -1))
+    steps = torch.unflatten(x, 0, (batch, -1))
     first = torch.zeros_like(steps[:, :1]) if before is None else before[:, None]
     shifted = torch.cat([first, steps[:, :-1]], dim=1).flatten(0, 1)
     return memory(x, shifted), steps[:, -1]
@@ -148,7 +148,7 @@ class TinyCodec(nn.Module):
     def encode_video(self, frames: Tensor) -> Tensor:
         """[B, 1 + 4 n, 3, H, W] in -1..1 -> unnormalised latents [B, 1 + n, C, H/8, W/8]."""
         padded = torch.cat([frames[:, :1].expand(-1, TIME - 1, -1, -1, -1), frames], dim=1)
-        latents: Tensor = self.encoder(padded.unflatten(1, (-1, TIME)), ())[0]
+        latents: Tensor = self.encoder(torch.unflatten(padded, 1, (-1, TIME)), ())[0]
         return latents
 
     def decode_video(self, latents: Tensor) -> Tensor:

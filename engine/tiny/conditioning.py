@@ -53,7 +53,8 @@ def embed_cameras(model: WorldTransformer, before: Tensor, after: Tensor, rays: 
     session = features.flatten(1).T.reshape(batch, frames * TOKENS, -1)
     camera = framewise.flatten(1, 2) + model.patch_embedding_session(session)
     residual: Tensor = model.c2ws_hidden_states_layer2(F.silu(model.c2ws_hidden_states_layer1(camera)))
-    return camera + residual
+    out: Tensor = camera + residual
+    return out
 
 
 def ray_basis(patch: tuple[int, int, int]) -> Tensor:

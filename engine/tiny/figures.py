@@ -34,7 +34,7 @@ from engine.tiny.visits import (
     visit,
     walk_from,
 )
-from engine.tiny.walks import stance_of
+from engine.tiny.walks import pixel_stances, stance_of
 from engine.world.caches import make_caches
 from engine.world.model import Model
 from engine.world.spec import WorldSpec
@@ -181,7 +181,7 @@ def long_figure(model: Model) -> Figure:
     for number in range(LONG_WALKS):
         start = STARTS[(5 * number) % len(STARTS)]
         keys = random_keys((HELD_OUT, 5_000_000 + number), LONG_BLOCKS)
-        truth = truth_of(start, walk_from(start, keys))[-LONG_TAIL:]
+        truth = picture(start.home, pixel_stances(walk_from(start, keys))[-LONG_TAIL:])
         shown = visit(model, start, keys, number)[-LONG_TAIL:]
         rows.append([abs(a / b - 1) for a, b in zip(looks(shown), looks(truth), strict=True)])
     kept = sum(max(row) <= 0.25 for row in rows)

@@ -30,7 +30,7 @@ class Muon(torch.optim.Optimizer):
         self.compute_dtype = dtype
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """One update of every matrix, in batches of one shape."""
         assert closure is None
         for group in self.param_groups:
@@ -57,11 +57,11 @@ class Muon(torch.optim.Optimizer):
 def orthogonal(matrices: Tensor, dtype: torch.dtype, iterations: int = 5) -> Tensor:
     """[N, r, c] -> about the nearest semi-orthogonal matrices, by Newton-Schulz."""
     tall = matrices.shape[1] > matrices.shape[2]
-    x = matrices.mT if tall else matrices
+    x: Tensor = matrices.mT if tall else matrices
     x = (x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)).to(dtype)
     a, b, c = COEFFICIENTS
     for _ in range(iterations):
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
-    x = x.float()
-    return x.mT if tall else x
+    out: Tensor = x.float()
+    return out.mT if tall else out

@@ -112,7 +112,7 @@ class TeacherCache:
 
     @staticmethod
     def _view(own: Tensor) -> Tensor:
-        context = own[: len(own) // 2].unflatten(0, (-1, BLOCKS))  # [B, BLOCKS, S, N, hd]
+        context = torch.unflatten(own[: len(own) // 2], 0, (-1, BLOCKS))  # [B, BLOCKS, S, N, hd]
         sink = context[:, :1].expand_as(context)
         before = context.roll(1, dims=1)
         past = torch.cat([sink, before], dim=2).flatten(0, 1)
@@ -186,7 +186,7 @@ def to_blocks(latents: Tensor) -> Tensor:
 def spoiled_context(clean: Tensor, generator: torch.Generator) -> Tensor:
     """Context for blocks [B * BLOCKS, C, FRAMES, h, w]: a fifth of the walks get another's, all get some
     noise."""
-    walks = clean.unflatten(0, (-1, BLOCKS))
+    walks = torch.unflatten(clean, 0, (-1, BLOCKS))
     wrong = torch.rand(len(walks), 1, 1, 1, 1, 1, generator=generator) < 0.2
     told = torch.where(wrong, walks.roll(1, dims=0), walks)
     noise = 0.5 * torch.rand(len(walks), BLOCKS, 1, 1, 1, 1, generator=generator)

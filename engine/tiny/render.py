@@ -33,7 +33,7 @@ def render(place: Place, poses: Tensor, kernel: Kernel | None = None) -> Tensor:
     backdrop, towers, parts = tables()[index]
     draw = kernel or draw_frames
     frames = []
-    for batch in poses.to(torch.float32).split(BATCH):
+    for batch in torch.split(poses.to(torch.float32), BATCH):
         padded = torch.cat([batch, batch[-1:].expand(BATCH - len(batch), 4, 4)])
         eye = padded[:, :3, 3] * METRES_PER_UNIT
         frames.append(draw(eye, padded[:, :3, :3].contiguous(), backdrop, towers, parts)[: len(batch)])

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import av
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from engine.checkpoint.load import load_model
 from engine.tiny.figures import CHECKPOINT
-from engine.tiny.visits import STARTS, Pixels, Start, random_keys, truth_of, visit, walk_from
+from engine.tiny.visits import STARTS, Start, random_keys, truth_of, visit, walk_from
 from engine.world.model import Model
 
 FORWARD, RIGHT, LEFT = (1, 0, 0, 0), (0, 0, 1, 0), (0, 0, -1, 0)
@@ -28,7 +29,7 @@ SHOWN_STARTS = (STARTS[0], STARTS[3], STARTS[5], STARTS[6], STARTS[8], STARTS[11
 CLIP_SCALE, CLIP_FPS = 4, 16
 
 
-def sheet(model: Model, walks: list[tuple[Start, Pixels]], every: int) -> Image.Image:
+def sheet(model: Model, walks: list[tuple[Start, NDArray[np.int64]]], every: int) -> Image.Image:
     """A pair of rows for each walk, a picture each `every` frames."""
     rows = []
     for start, keys in walks:
@@ -57,7 +58,7 @@ def save_clip(model: Model, path: Path) -> None:
         for number, start in enumerate((STARTS[0], STARTS[6], STARTS[8])):
             for frame in visit(model, start, random_keys((8, number), 14)):
                 large = Image.fromarray(frame).resize((stream.width, stream.height), Image.Resampling.BICUBIC)
-                container.mux(stream.encode(av.VideoFrame.from_image(large)))
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(np.asarray(large), format="rgb24")))
         container.mux(stream.encode())
 
 

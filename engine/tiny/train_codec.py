@@ -106,13 +106,13 @@ def train_step(
 @torch.no_grad()
 def evaluate(codec: TinyCodec, video: Tensor) -> float:
     """Reconstruction PSNR in fp32."""
-    return psnr(torch.cat([codec.decode_video(codec.encode_video(v)) for v in video.split(8)]), video)
+    return psnr(torch.cat([codec.decode_video(codec.encode_video(v)) for v in torch.split(video, 8)]), video)
 
 
 @torch.no_grad()
 def start_from_components(codec: TinyCodec, video: Tensor) -> None:
     """Set the linear maps to the principal components of the patches of `video` [B, 17, 3, H, W]."""
-    groups = video[:, 1:].unflatten(1, (-1, TIME)).flatten(0, 1)
+    groups = torch.unflatten(video[:, 1:], 1, (-1, TIME)).flatten(0, 1)
     patches = F.pixel_unshuffle(groups.flatten(0, 1), SPACE).reshape(len(groups), PATCH, -1)
     samples = patches.permute(0, 2, 1).reshape(-1, PATCH)
     samples = samples[torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))[:40000]]
@@ -136,7 +136,7 @@ def finish(codec: TinyCodec, video: Tensor, path: Path) -> None:
     over the channels, square root), so that an error in a normalised latent costs about the same wherever
     it is.
     """
-    latents = torch.cat([codec.encode_video(v) for v in video.split(8)]).flatten(0, 1)
+    latents = torch.cat([codec.encode_video(v) for v in torch.split(video, 8)]).flatten(0, 1)
     mean, deviation = latents.mean(dim=(0, 2, 3)), latents.std(dim=(0, 2, 3))
     effect = codec.decoder.linear.weight[:, :, 0, 0].norm(dim=0) * deviation
     scale = deviation / (effect / effect.mean()).sqrt()

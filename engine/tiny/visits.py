@@ -95,7 +95,7 @@ def by_chunk(frames: Pixels) -> list[Pixels]:
 
 def as_float(frames: Pixels) -> Tensor:
     """0..1."""
-    return torch.from_numpy(frames).float() / 255
+    return torch.tensor(frames).float() / 255
 
 
 def decibels(a: Pixels, b: Pixels) -> float:
