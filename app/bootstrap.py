@@ -14,7 +14,11 @@ from engine.api import Engine, Reducer
 from engine.camera.reducer import CameraReducer
 from engine.worker.messages import Boot
 from engine.worker.process import ProcessEngine
+from sessions.folder_recordings import FolderRecordings
+from sessions.folder_snapshots import FolderSnapshots
 from sessions.journal import Journal
+from sessions.recordings import RecordingStore
+from sessions.snapshots import SnapshotStore
 from sessions.sql_journal import SqlJournal
 
 PATTERN_HOST = "engine.pattern.host:pattern_host"
@@ -24,13 +28,13 @@ NATIVE_HOST = "engine.native.host:make_host"
 def build_engine(settings: Settings) -> Engine:
     """The engine that the settings ask for, not started yet: a worker process that owns the device."""
     if settings.engine == "pattern":
-        return ProcessEngine(Boot(PATTERN_HOST))
+        return ProcessEngine(Boot(PATTERN_HOST), control_timeout_s=settings.close_timeout_s)
     arguments: Mapping[str, object] = {
         "model": settings.model,
         "threads": settings.threads,
         "share_bytes": settings.share_first_chunks_bytes,
     }
-    return ProcessEngine(Boot(NATIVE_HOST, arguments))
+    return ProcessEngine(Boot(NATIVE_HOST, arguments), control_timeout_s=settings.close_timeout_s)
 
 
 def build_reducers() -> Mapping[str, Reducer]:
@@ -43,6 +47,20 @@ def build_journal(settings: Settings) -> Journal:
     """The journal in the data directory, which is made where it is missing."""
     settings.data.mkdir(parents=True, exist_ok=True)
     return SqlJournal(f"sqlite:///{settings.data.resolve() / 'journal.db'}")
+
+
+def build_snapshots(settings: Settings) -> SnapshotStore | None:
+    """Snapshots in the data directory; None where the settings leave no room for any."""
+    if not settings.snapshots_max_bytes:
+        return None
+    return FolderSnapshots(settings.data.resolve() / "snapshots", max_bytes=settings.snapshots_max_bytes)
+
+
+def build_recordings(settings: Settings) -> RecordingStore | None:
+    """Recordings in the data directory; None where the settings leave no room for any."""
+    if not settings.recordings_max_bytes:
+        return None
+    return FolderRecordings(settings.data.resolve() / "recordings", max_bytes=settings.recordings_max_bytes)
 
 
 class Report(Protocol):

@@ -19,7 +19,7 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    data: Path = Field(Path("data"), description="Directory of the journal.")
+    data: Path = Field(Path("data"), description="Directory of journal, snapshots and recordings.")
     engine: EngineKind = Field(
         "native", description="`native` runs the model; `pattern` draws a test picture."
     )
@@ -71,6 +71,12 @@ class Settings(BaseSettings):
     pending_events: int = Field(32, ge=1, description="Events of a session that may wait for the next chunk.")
     max_sessions: int | None = Field(
         None, ge=1, description="Sessions in all; by default what the model has room for."
+    )
+    snapshots_max_bytes: int = Field(
+        2 * 2**30, ge=0, description="Disk space for snapshots of worlds; the oldest go first. 0 keeps none."
+    )
+    recordings_max_bytes: int = Field(
+        4 * 2**30, ge=0, description="Disk space for what sessions showed; the oldest go first. 0 keeps none."
     )
     share_first_chunks_bytes: int = Field(
         0,

@@ -68,11 +68,13 @@ class Child:
             lambda: asyncio.StreamReaderProtocol(reader), self.process.stdout
         )
         try:
-            level = logging.INFO
+            level, levels = logging.INFO, logging.getLevelNamesMapping()
             while line := await _read_line(reader):
                 text = line.decode(errors="replace").rstrip()
                 self._lines.append(text)
-                level = logging.getLevelNamesMapping().get(text.partition(" ")[0], level)
+                head, _, rest = text.partition(" ")
+                if (named := levels.get(head)) is not None:
+                    level, text = named, rest
                 log.log(level, "%s", text)
         finally:
             transport.close()

@@ -183,6 +183,9 @@ async def test_what_the_worker_prints_goes_to_the_log(caplog: pytest.LogCaptureF
     levels = {record.message: record.levelname for record in caplog.records if record.name == "worker"}
     assert levels["a word from the model"] == "INFO"
     assert levels["RuntimeError: the model broke"] == "ERROR"  # the traceback's last line
+    said = [record for record in caplog.records if record.name == "worker" and "world w" in record.message]
+    assert [record.levelname for record in said] == ["ERROR"]
+    assert said[0].message.startswith("engine.worker.loop: ")  # the level is said once
 
 
 def test_the_worker_ends_with_its_server() -> None:
