@@ -1,8 +1,12 @@
-"""Writes the checkpoint folder that is served: weights in fp16, configs, words, scenes."""
+"""Writes the checkpoint folder that is served: weights in fp16, configs, words, scenes.
+
+`python -m engine.tiny.export runs/codec/codec.pt runs/world/state.pt checkpoints/tiny`
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,3 +114,14 @@ def write_json(path: Path, data: object) -> None:
     """Indented, with a line end."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """See the module."""
+    if len(sys.argv) != 4:
+        sys.exit("usage: python -m engine.tiny.export CODEC STATE FOLDER")
+    export(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))
+
+
+if __name__ == "__main__":
+    main()

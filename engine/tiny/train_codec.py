@@ -24,8 +24,8 @@ class CodecOptions:
     """How long and on what the codec trains; `run` is the folder of the resumable state and the result."""
 
     run: Path = Path("runs/codec")
-    steps: int = 6000
-    batch: int = 12  # clips of 17 frames
+    steps: int = 1600
+    batch: int = 8  # clips of 17 frames
     clips: int = 2400
     rate: float = 1.5e-3
     threads: int = 2

@@ -35,6 +35,7 @@ from engine.transformer.config import TransformerConfig
 from engine.transformer.model import WorldTransformer
 
 TEXT_DIM = 64
+FIRST_SHARDS, FIRST_STEPS = 4, 80  # shards to begin with; they double after so many steps, twice as many ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +45,16 @@ class WorldOptions:
 
     codec: Path = Path("runs/codec/codec.pt")
     run: Path = Path("runs/world")
-    steps: int = 9000
+    steps: int = 4200
     blocks: int = 48  # per step without context
-    walks: int = 6  # per step with context
+    walks: int = 4  # per step with context
     walk_every: int = 3  # one step in so many sees context
-    shards: int = 160
+    shards: int = 75  # of 60 walks
     rate: float = 2e-3
     flat: float = 0.4  # share of the steps before the rate falls
     threads: int = 2
     seed: int = 0
-    save_every: int = 200
+    save_every: int = 50
     make_data: bool = True  # in a process beside this one; without it, only what lies in the run is used
     own_context: float = 0.5  # share of the contexts that the model itself made
 
@@ -158,7 +159,7 @@ def train_world(options: WorldOptions) -> Path:
         for block in run.model.blocks:
             block.compile(dynamic=False)
     data = ShardFolder(options.run / "data", options.shards)
-    constant = blank_latent(data.wait())
+    constant = blank_latent(data.walks(0))
     table = WordTable.create(WORDS, TEXT_DIM)
     watch = Watch(options.codec)
     columns = (TextColumn("world"), BarColumn(), TextColumn("{task.fields[note]}"), TimeRemainingColumn())
@@ -224,28 +225,31 @@ def set_rates(run: Run, options: WorldOptions) -> None:
 
 
 class ShardFolder:
-    """The shards that are there so far, reread now and then."""
+    """The shards, which another process may still be making.
+
+    How many count at a step depends on the step alone, so that the same seed gives the same weights.
+    """
 
     def __init__(self, folder: Path, wanted: int) -> None:
         self.folder, self.wanted = folder, wanted
         self.count = 0
         self._walks: Walks | None = None
 
-    def wait(self) -> Walks:
-        """Wait for the first shards."""
-        while len(list(self.folder.glob("*.pt"))) < min(4, self.wanted):
-            time.sleep(2)
-        return self.walks(0)
-
     def walks(self, step: int) -> Walks:
-        """All walks so far; looks for new shards every 50 steps."""
-        if self._walks is None or (step % 50 == 0 and self.count < self.wanted):
-            paths = sorted(self.folder.glob("*.pt"))
-            if len(paths) > self.count:
-                self._walks = Walks.join([load_shard(path) for path in paths])
-                self.count = len(paths)
-        assert self._walks is not None
+        """The walks that a step may draw from; waits for them."""
+        due = min(self.wanted, FIRST_SHARDS << int(math.log2(1 + step / FIRST_STEPS)))
+        if self._walks is None or due > self.count:
+            paths = [shard_path(self.folder, index) for index in range(due)]
+            while not all(path.exists() for path in paths):
+                time.sleep(2)
+            self._walks = Walks.join([load_shard(path) for path in paths])
+            self.count = due
         return self._walks
+
+
+def shard_path(folder: Path, index: int) -> Path:
+    """Where a shard lies."""
+    return folder / f"{index:04d}.pt"
 
 
 def blank_latent(walks: Walks) -> Tensor:
@@ -258,9 +262,9 @@ def make_shards(options: WorldOptions, parent: int | None = None) -> None:
     torch.set_num_threads(1)
     folder = options.run / "data"
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [i for i in range(options.shards) if not (folder / f"{i:04d}.pt").exists()]
+    missing = [i for i in range(options.shards) if not shard_path(folder, i).exists()]
     kernel = compiled_renderer() if missing else None
     for index in missing:
         if parent is not None and os.getppid() != parent:
             break
-        save_shard(make_shard(index, options.codec, kernel), folder / f"{index:04d}.pt")
+        save_shard(make_shard(index, options.codec, kernel), shard_path(folder, index))
