@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: serve test stress lint bench help
+.PHONY: serve test stress load lint bench help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -17,6 +17,9 @@ test: $(STAMP) ## all tests that fit in a quarter of an hour
 stress: $(STAMP) ## the long runs: evictions, cancellations, 10,000 chunks (a quarter of an hour)
 	$(BIN)/python -m pytest -m slow tests/stress
 
+load: $(STAMP) ## walkers and managers against a pattern server (USERS=20 RATE=5 TIME=60s; ARGS="--chunks 40")
+	$(BIN)/python -m tests.load $(ARGS)
+
 lint: $(STAMP) ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -28,5 +31,5 @@ bench: $(STAMP) ## every figure, one JSON line each
 $(STAMP): pyproject.toml
 	@echo "installing into $(VENV): a few minutes the first time"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,load]"
 	@touch $(STAMP)
