@@ -16,7 +16,7 @@ SERVE = [sys.executable, "-m", "app.cli", "serve", "--engine", "pattern", "--por
 
 @contextmanager
 def pattern_server(data: Path, *options: str) -> Iterator[str]:
-    """The server's address, until the block ends. Raises `RuntimeError` where it does not come up or go down."""
+    """The server's address, until the block ends. Raises `RuntimeError` where it fails."""
     process = subprocess.Popen(
         [*SERVE, "--data", str(data), *options],
         cwd=ROOT,

@@ -1,13 +1,15 @@
-"""Load on a running server: users who walk through worlds over the socket, and users who manage sessions by REST.
+"""Load on a running server: users who walk through worlds by socket, and users who manage sessions by REST.
 
     make load                                   # a pattern server on the loopback, and this against it
     locust -f tests/load/locustfile.py --host http://127.0.0.1:8000 --users 20 --run-time 1m --headless
 
-What the walkers measure stands among locust's statistics, of type `video`, in milliseconds: `TTFC`, `interval`
-(steady chunks), `control to frame`, `underrun` (each as long as the viewer stood still), `RTF x 1000`, and
-`16 fps` (every steady chunk; a failure is one that missed it, so that the failure rate is what the attainment lacks).
-A server without room that says so did well: such answers are counted as `no room`. `WORLDLINE_API_KEY` is shown
-where it is set. Hosts other than the loopback are refused without `--anywhere`.
+What the walkers measure stands among locust's statistics, of type `video`, in milliseconds: `TTFC`,
+`interval` (steady chunks), `control to frame`, `underrun` (each as long as the viewer stood still),
+`RTF x 1000`, and `16 fps` (every steady chunk; a failure is one that missed it, so the failure rate is what
+the attainment lacks). Streams are paced to media time, so the RTF of a fast model is close to 1.
+
+A server without room that says so did well: such answers are counted as `no room`. `WORLDLINE_API_KEY` is
+shown where it is set. Hosts other than the loopback are refused without `--anywhere`.
 """
 
 from __future__ import annotations

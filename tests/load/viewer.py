@@ -1,8 +1,8 @@
 """A simulated viewer: what the arrival of chunks means to someone who watches them at their rate.
 
-Pure: times come in, nothing is read from a clock. Terms as in the design's notes on measuring: the interval lies
-between the last bytes of two chunks; a chunk is steady once the attention window is full; RTF is wall seconds per
-second of video; an underrun is a moment at which the viewer has nothing left to show.
+Pure: times come in, nothing is read from a clock. The interval lies between the last bytes of two chunks; a
+chunk is steady once the attention window is full; RTF is wall seconds per second of video; an underrun is a
+moment at which the viewer has nothing left to show.
 """
 
 from __future__ import annotations
