@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,8 +23,37 @@ from engine.world.model import Model
 
 T = TypeVar("T")
 
-CODECS: Mapping[str, Callable[[Path], Codec]] = {"TinyCodec": load_tiny_codec}
-TEXT_ENCODERS: Mapping[str, Callable[[Path], TextEncoder]] = {"WordTable": WordTable.load}
+Device = torch.device | str
+
+
+def _tiny_codec(folder: Path, dtype: torch.dtype, device: Device) -> Codec:
+    return load_tiny_codec(folder, device)
+
+
+def _word_table(folder: Path, dtype: torch.dtype, device: Device) -> TextEncoder:
+    return WordTable.load(folder)
+
+
+def _wan_codec(folder: Path, dtype: torch.dtype, device: Device) -> Codec:
+    with _extra(folder):
+        from engine.codec.wan import load_wan_codec
+    return load_wan_codec(folder, dtype, device)
+
+
+def _umt5(folder: Path, dtype: torch.dtype, device: Device) -> TextEncoder:
+    with _extra(folder):
+        from engine.text.umt5 import load_umt5
+    return load_umt5(folder, dtype, device)
+
+
+CODECS: Mapping[str, Callable[[Path, torch.dtype, Device], Codec]] = {
+    "TinyCodec": _tiny_codec,
+    "AutoencoderKLWan": _wan_codec,
+}
+TEXT_ENCODERS: Mapping[str, Callable[[Path, torch.dtype, Device], TextEncoder]] = {
+    "WordTable": _word_table,
+    "UMT5EncoderModel": _umt5,
+}
 """Loaders by the class names of model_index.json; a new kind of codec or text encoder is one more entry."""
 
 HASHED_WHOLE = 2**28
@@ -35,7 +65,7 @@ megabyte.
 def load_model(
     folder: Path,
     dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
+    device: Device = "cpu",
     policy: BackendPolicy | None = None,
 ) -> Model:
     """Load every part of a checkpoint in diffusers layout.
@@ -44,8 +74,8 @@ def load_model(
     `CheckpointRefused` with the file and the reason.
     """
     index = read_index(folder)
-    codec = _part(folder, "vae", index, CODECS)
-    text_encoder = _part(folder, "text_encoder", index, TEXT_ENCODERS)
+    codec = _part(folder, "vae", index, CODECS, dtype, device)
+    text_encoder = _part(folder, "text_encoder", index, TEXT_ENCODERS, dtype, device)
     try:
         schedule = Schedule.from_json(read_json(folder / "scheduler" / "scheduler_config.json"))
     except ScheduleRefused as error:
@@ -57,7 +87,7 @@ def load_model(
 def revision_of(folder: Path) -> str:
     """A digest of everything that decides what a checkpoint generates."""
     digest = hashlib.sha256()
-    parts = [folder / part for part in ("transformer", "vae", "text_encoder", "scheduler")]
+    parts = [folder / part for part in ("transformer", "vae", "text_encoder", "tokenizer", "scheduler")]
     files = [file for part in parts if part.is_dir() for file in sorted(part.iterdir()) if file.is_file()]
     for file in (folder / "model_index.json", *files):
         size = file.stat().st_size
@@ -67,12 +97,31 @@ def revision_of(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _part(folder: Path, part: str, index: Index, loaders: Mapping[str, Callable[[Path], T]]) -> T:
+def _part(
+    folder: Path,
+    part: str,
+    index: Index,
+    loaders: Mapping[str, Callable[[Path, torch.dtype, Device], T]],
+    dtype: torch.dtype,
+    device: Device,
+) -> T:
     name = index.classes[part]
     if name not in loaders:
         known = ", ".join(loaders)
         raise CheckpointRefused(f"{folder}/model_index.json: {part}: {name!r} is unknown; known are {known}")
     try:
-        return loaders[name](folder / part)
+        return loaders[name](folder / part, dtype, device)
+    except CheckpointRefused:
+        raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointRefused(f"{folder / part}: {error}") from error
+
+
+@contextmanager
+def _extra(folder: Path) -> Iterator[None]:
+    """Says what to install where a part's library is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        advice = "pip install 'worldline[lingbot]'"
+        raise CheckpointRefused(f"{folder}: needs {missing.name}, which isn't installed: {advice}") from None

@@ -43,9 +43,11 @@ class ImageEncoder:
             return state.constant, state
         given = state.picture is not None
         new = self.frames_per_block - given
-        blank = torch.zeros(1, 4 * new, 3, state.height, state.width)
+        device = None if state.picture is None else state.picture.device
+        blank = torch.zeros(1, 4 * new, 3, state.height, state.width, device=device)
         frames = blank if state.picture is None else torch.cat([state.picture[None, None], blank], dim=1)
         latents, history = self.codec.encode(frames, state.history)
         settled = latents if not given and state.blanks >= self.codec.flush_frames else None
+        history = () if settled is not None else history
         after = ImageState(state.height, state.width, None, history, state.blanks + new, settled)
         return latents, after

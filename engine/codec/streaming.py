@@ -23,8 +23,9 @@ class StreamingTinyCodec:
 
     def __init__(self, codec: TinyCodec) -> None:
         self.network = codec.eval().requires_grad_(False)
-        self.mean = torch.tensor(codec.config.latents_mean)[:, None, None]
-        self.std = torch.tensor(codec.config.latents_std)[:, None, None]
+        device = next(codec.parameters()).device
+        self.mean = torch.tensor(codec.config.latents_mean, device=device)[:, None, None]
+        self.std = torch.tensor(codec.config.latents_std, device=device)[:, None, None]
 
     @property
     def channels(self) -> int:
@@ -39,6 +40,7 @@ class StreamingTinyCodec:
     @torch.inference_mode()
     def encode(self, frames: Tensor, history: History = ()) -> tuple[Tensor, History]:
         """See `Codec.encode`."""
+        frames = frames.to(self.mean.device)
         if not history:
             frames = torch.cat([frames[:, :1].expand(-1, TIME - 1, -1, -1, -1), frames], dim=1)
         latents = []
@@ -65,7 +67,7 @@ class StreamingTinyCodec:
         return layers * self.network.config.width * (width // SPACE) * (height // SPACE) * 4
 
 
-def load_tiny_codec(folder: Path) -> StreamingTinyCodec:
+def load_tiny_codec(folder: Path, device: torch.device | str = "cpu") -> StreamingTinyCodec:
     """Read a checkpoint's `vae` folder; weights compute in fp32 whatever they are stored in.
 
     Raises `ValueError` where the config has other fields than `TinyCodecConfig`, or its latent statistics
@@ -75,7 +77,7 @@ def load_tiny_codec(folder: Path) -> StreamingTinyCodec:
     config = _config(data, folder / CONFIG)
     with torch.device("meta"):
         codec = TinyCodec(config)
-    weights = {name: tensor.float() for name, tensor in load_file(folder / WEIGHTS).items()}
+    weights = {name: tensor.float().to(device) for name, tensor in load_file(folder / WEIGHTS).items()}
     codec.load_state_dict(weights, assign=True)
     return StreamingTinyCodec(codec.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
 
