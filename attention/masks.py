@@ -42,6 +42,7 @@ class Mask:
     proof: object
     kind: frozenset[str] = field(init=False)  # of q_valid, kv_valid, pair_bool, pair_additive, causal, packed
     geometry: str = field(init=False)  # what a backend binds to; a string hashes once
+    _biases: dict[torch.dtype, Tensor] = field(init=False, default_factory=dict, repr=False)
     _parts: dict[object, Mask] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -56,6 +57,17 @@ class Mask:
     def heads(self) -> int:
         """Query heads that it tells apart; 1 where it says the same to all, however many they are."""
         return 1 if self.pair is None else self.pair.shape[1]
+
+    def bias(self, dtype: torch.dtype) -> Tensor | None:
+        """`allowed` as what is added to logits of `dtype`. Made once; torch would make it in every call."""
+        if self.allowed is None or self.allowed.dtype is not torch.bool:
+            return self.allowed
+        bias = self._biases.get(dtype)
+        if bias is None:
+            with torch.inference_mode(False):  # or training could not use what an inference made
+                nothing = torch.zeros((), dtype=dtype, device=self.device)
+                bias = self._biases[dtype] = nothing.masked_fill(~self.allowed, -torch.inf)
+        return bias
 
     def rows(self, start: int, stop: int) -> Mask:
         """What the queries `start` to `stop` see of it. Made once, then remembered."""

@@ -63,7 +63,7 @@ class SdpaBackend:
         wide = torch.float64 if needs.dtype is torch.float64 else torch.float32
 
         def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> tuple[Tensor, Tensor]:
-            bias = None if mask is None else _bias(mask, q.dtype)
+            bias = None if mask is None else mask.bias(q.dtype)
             out, lse = kernel(
                 q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), attn_mask=bias, scale=scale
             )
@@ -125,7 +125,7 @@ def _masked(needs: Needs) -> Kernel:
             q.transpose(1, 2),
             k.transpose(1, 2),
             v.transpose(1, 2),
-            attn_mask=mask.allowed,
+            attn_mask=mask.bias(q.dtype),
             scale=scale,
             enable_gqa=grouped,
         )
@@ -147,14 +147,6 @@ def _unequal_causal(needs: Needs) -> Kernel:
     )
     kernel = _masked(needs)
     return lambda q, k, v, mask: kernel(q, k, v, built)
-
-
-def _bias(mask: Mask, dtype: torch.dtype) -> Tensor | None:
-    """What hides keys, as what is added to the logits."""
-    allowed = mask.allowed
-    if allowed is None or allowed.dtype is not torch.bool:
-        return allowed
-    return torch.zeros((), dtype=dtype, device=allowed.device).masked_fill(~allowed, -torch.inf)
 
 
 def away_from_cudnn(kernel: Callable[P, R]) -> Callable[P, R]:

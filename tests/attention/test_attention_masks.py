@@ -99,3 +99,14 @@ def test_a_slice_of_the_keys_finds_its_own_hidden_rows() -> None:
     part = mask.keys(2, 4)
     assert part.dead is not None
     assert part.dead.flatten().tolist() == [True, True, False, False]
+
+
+def test_a_mask_that_an_inference_used_first_serves_training_too() -> None:
+    q = torch.randn(1, 3, 2, 4, requires_grad=True)
+    mask = build_mask(batch=1, query_length=3, kv_length=3, kv_valid=torch.tensor([[True, False, True]]))
+    attend = layer()
+    with torch.inference_mode():
+        before = attend(q.detach(), q.detach(), q.detach(), mask)
+    out = attend(q, q, q, mask)
+    out.sum().backward()
+    assert torch.equal(out.detach(), before) and q.grad is not None
