@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from app.settings import Settings
+from app.stores import Stores
 from engine.api import Engine, Reducer
 from engine.camera.reducer import CameraReducer
 from engine.worker.messages import Boot
@@ -41,6 +42,11 @@ def build_reducers() -> Mapping[str, Reducer]:
     """Control track -> reducer."""
     camera = CameraReducer()
     return {camera.track: camera}
+
+
+def build_stores(settings: Settings) -> Stores:
+    """All that outlives the server, in the data directory."""
+    return Stores(build_journal(settings), build_snapshots(settings), build_recordings(settings))
 
 
 def build_journal(settings: Settings) -> Journal:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from fastapi import FastAPI
@@ -16,11 +17,12 @@ from app.intake import served_names, session_spec
 from app.metrics import Metrics
 from app.refusals import NotReady
 from app.settings import Settings
+from app.stores import Stores
 from app.tokens import Keys, check_token, digest, new_token
-from app.wire import SessionRequest
+from app.wire import ForkRequest, SessionRequest
 from engine.api import Engine, EngineError, EngineState, ModelCard, Reducer
 from sessions.errors import SessionClosed, SessionError, UnknownSession
-from sessions.journal import Journal
+from sessions.info import SessionInfo
 from sessions.limits import Limits
 from sessions.manager import SessionManager
 from sessions.session import Session
@@ -37,9 +39,10 @@ class Edge:
     """
 
     def __init__(
-        self, settings: Settings, engine: Engine, journal: Journal, reducers: Mapping[str, Reducer]
+        self, settings: Settings, engine: Engine, stores: Stores, reducers: Mapping[str, Reducer]
     ) -> None:
         self.settings = settings
+        self.stores = stores
         self.engine = engine
         self.metrics = Metrics(engine)
         self.keys = Keys(key.get_secret_value() for key in settings.api_keys)
@@ -48,7 +51,13 @@ class Edge:
         self.failure = ""
         self._tasks: set[asyncio.Task[Any]] = set()
         self.manager = SessionManager(
-            engine, journal, reducers, limits=_limits(settings), observer=self.metrics
+            engine,
+            stores.journal,
+            reducers,
+            limits=_limits(settings),
+            observer=self.metrics,
+            snapshots=stores.snapshots,
+            recordings=stores.recordings,
         )
 
     async def start(self) -> None:
@@ -64,7 +73,7 @@ class Edge:
             self.ready.set()
 
     async def drain(self) -> None:
-        """Take no new sessions, end every stream, stop the engine; idempotent."""
+        """Take no new sessions, end every stream, suspend every session, stop the engine; idempotent."""
         self.draining.set()
         await self.manager.stop("shutdown")
 
@@ -106,23 +115,41 @@ class Edge:
         spec = session_spec(request, self.card, self.settings, owner=owner, token_digest=digest(token))
         return await self.manager.create(spec), token
 
-    def owned(self, session_id: str, owner: str | None) -> Session:
-        """The session, if the key may see it. Raises `UnknownSession`, `SessionClosed`."""
-        session = self.manager.get(session_id)
-        if self.keys.required and session.info().spec.owner != owner:
-            raise UnknownSession(session_id)
-        return session
+    async def fork(self, source_id: str, request: ForkRequest, owner: str | None) -> tuple[Session, str]:
+        """A fork of a session, and its token. Raises what `SessionManager.fork` raises."""
+        token = new_token()
+        source = await self.seen(source_id, owner)
+        spec = replace(source.spec, session_id=request.session_id, owner=owner, token_digest=digest(token))
+        return await self.manager.fork(source_id, spec, request.at_chunk), token
 
-    def may_close(self, session_id: str, owner: str | None) -> None:
+    async def seen(self, session_id: str, owner: str | None) -> SessionInfo:
+        """Where the session stands, if the key may see it. Raises `UnknownSession`, `SessionClosed`."""
+        info = await self.manager.info(session_id)
+        if self.keys.required and info.spec.owner != owner:
+            raise UnknownSession(session_id)
+        return info
+
+    async def owned(self, session_id: str, owner: str | None) -> Session:
+        """The session, awake, if the key may see it. Raises what `SessionManager.awake` does."""
+        await self.seen(session_id, owner)
+        return await self.manager.awake(session_id)
+
+    async def may_close(self, session_id: str, owner: str | None) -> None:
         """Raise `UnknownSession` where the key may not; a closed session may be closed again."""
         with suppress(SessionClosed):
-            self.owned(session_id, owner)
+            await self.seen(session_id, owner)
 
-    def bound(self, session_id: str, token: str | None, owner: str | None) -> Session:
-        """The session that a socket plays, for whoever shows its token. Raises `Unauthorized` too."""
-        session = self.owned(session_id, owner)
-        check_token(token, session.info().spec.token_digest)
-        return session
+    async def bound(
+        self, session_id: str, token: str | None, owner: str | None, replay_after: int | None = None
+    ) -> Session:
+        """The session that a socket plays, for whoever shows its token. Raises `Unauthorized` too.
+
+        Where nothing is recorded, a suspended one computes the chunks behind `replay_after` again.
+        """
+        info = await self.seen(session_id, owner)
+        check_token(token, info.spec.token_digest)
+        again = replay_after if self.stores.recordings is None else None
+        return await self.manager.awake(session_id, again)
 
 
 def edge_of(connection: HTTPConnection) -> Edge:
@@ -144,4 +171,8 @@ def _limits(settings: Settings) -> Limits:
         outbox_bytes=settings.outbox_max_bytes,
         reset_s=settings.close_timeout_s,
         close_s=settings.close_timeout_s,
+        tape_bytes=settings.replay_max_bytes,
+        grace_s=settings.resume_grace_s,
+        suspends=settings.after_grace == "suspend",
+        snapshot_every=settings.snapshot_every,
     )

@@ -29,6 +29,7 @@ TABLE: dict[type[Exception], Fault] = {
     refusals.InvalidField: Fault("invalid_request", 422, 1008),
     refusals.UnknownModel: Fault("unknown_model", 404, 1008),
     refusals.UnknownScene: Fault("unknown_scene", 404, 1008),
+    refusals.NothingRecorded: Fault("nothing_recorded", 404, 1008),
     refusals.StartTimeout: Fault("start_timeout", 408, 4408, retryable=True),
     refusals.Stalled: Fault("stalled", 408, 4408, retryable=True),
     refusals.Unauthorized: Fault("unauthorized", 401, 1008),

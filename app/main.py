@@ -10,26 +10,27 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
-from app import health, problems, rest, socket
+from app import health, histories, problems, rest, socket
 from app.description import DESCRIPTION, Application
 from app.edge import Edge
 from app.headers import SecurityHeaders
 from app.paths import SOCKET_PATH
 from app.settings import Settings
+from app.stores import Stores
 from engine.api import Engine, Reducer
-from sessions.journal import Journal
 
 STATIC = Path(__file__).resolve().parent.parent / "static"
 
 
 def create_app(
-    settings: Settings, engine: Engine, journal: Journal, reducers: Mapping[str, Reducer]
+    settings: Settings, engine: Engine, stores: Stores, reducers: Mapping[str, Reducer]
 ) -> FastAPI:
     """The application over an engine that is not started yet: starting is part of its lifespan."""
     app = Application(title="Worldline", version="1", description=DESCRIPTION, lifespan=_lifespan)
-    app.state.edge = Edge(settings, engine, journal, reducers)
+    app.state.edge = Edge(settings, engine, stores, reducers)
     problems.install(app)
     app.include_router(rest.router)
+    app.include_router(histories.router)
     app.include_router(health.router)
     app.add_api_websocket_route(SOCKET_PATH, socket.realtime_video)
     app.add_api_route("/", _demo, include_in_schema=False)

@@ -14,6 +14,7 @@ class Refusal(Exception):
     +- InvalidField       a field is missing, unknown, or not what is allowed: names it
     +- UnknownModel       the request names a model that is not served here
     +- UnknownScene       no scene of this name has a picture
+    +- NothingRecorded    of a session nothing was recorded, or it is kept no more
     +- StartTimeout       no `session.start` in time
     +- Stalled            neither progress nor a ping for too long
     +- Unauthorized       a token or key is missing or wrong
@@ -63,6 +64,10 @@ class UnknownModel(InvalidField):
 
 class UnknownScene(InvalidField):
     """No scene of this name has a picture."""
+
+
+class NothingRecorded(Refusal):
+    """Of a session nothing was recorded, or it is kept no more."""
 
 
 class StartTimeout(Refusal):

@@ -11,18 +11,30 @@ from engine.api import ModelCard
 from sessions.outputs import (
     ChunkOutput,
     Done,
+    Evicted,
     Failed,
     InteractionQueued,
     InteractionRejected,
     QueuePosition,
     ResetDone,
+    Resumed,
+    Rewound,
     Warned,
 )
 from sessions.spec import SessionSpec
 
 Reply = dict[str, Any]
 Told = (
-    Done | Failed | InteractionQueued | InteractionRejected | QueuePosition | ResetDone | Warned
+    Done
+    | Evicted
+    | Failed
+    | InteractionQueued
+    | InteractionRejected
+    | QueuePosition
+    | ResetDone
+    | Resumed
+    | Rewound
+    | Warned
 )  # every output but a chunk
 
 CONTROL_FIELD = "controls[0]"
@@ -103,6 +115,18 @@ def told(request_id: str, output: Told) -> Reply:
             return rejection(event_id, code, message, place, retryable=retryable)
         case ResetDone(epoch, discarded):
             return {"type": "session.reset", "epoch": epoch, "discarded_event_ids": discarded}
+        case Rewound(epoch, chunk_index):
+            return {"type": "session.rewound", "epoch": epoch, "chunk_index": chunk_index}
+        case Resumed(first, epoch, chunk_index):
+            return {
+                "type": "session.resumed",
+                "request_id": request_id,
+                "from_transport_chunk_index": first,
+                "epoch": epoch,
+                "chunk_index": chunk_index,
+            }
+        case Evicted():
+            return {"type": "session.evicted"}
         case Warned(code, message):
             return warning(code, message)
         case QueuePosition(position, depth):

@@ -33,6 +33,7 @@ from app.wire import EventRequest, ResetRequest, SessionRequest
 from engine.api import CloseFailed
 from sessions.errors import SessionTombstoned
 from sessions.events import Acceptance
+from sessions.info import SessionInfo
 from sessions.session import Session
 from sessions.spec import Format
 from sessions.state import SessionState
@@ -60,18 +61,28 @@ def owner_of(
     return edge_of(request).keys.owner(None if shown is None else shown.credentials)
 
 
-def session_of(
+async def session_of(
     request: Request,
     session_id: Annotated[str, Path(max_length=64, examples=["my-walk"])],
     owner: Annotated[str | None, Depends(owner_of)],
 ) -> Session:
     """The session in the path. Raises `UnknownSession`, `SessionClosed`."""
-    return edge_of(request).owned(session_id, owner)
+    return await edge_of(request).owned(session_id, owner)
+
+
+async def info_of(
+    request: Request,
+    session_id: Annotated[str, Path(max_length=64, examples=["my-walk"])],
+    owner: Annotated[str | None, Depends(owner_of)],
+) -> SessionInfo:
+    """Where the session in the path stands. Raises `UnknownSession`, `SessionClosed`."""
+    return await edge_of(request).seen(session_id, owner)
 
 
 EdgeNow = Annotated[Edge, Depends(edge_of)]
 Owner = Annotated[str | None, Depends(owner_of)]
 TheSession = Annotated[Session, Depends(session_of)]
+TheInfo = Annotated[SessionInfo, Depends(info_of)]
 MISSING = {"s401": "No valid API key.", "s404": "No such session.", "s410": "The session is closed."}
 
 router = APIRouter(
@@ -153,16 +164,16 @@ async def list_sessions(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> SessionPage:
     """In the order of their ids, a page at a time."""
-    seen = edge.manager.list(state=status, owner=owner, after=after, limit=limit + 1)
+    seen = await edge.manager.list(state=status, owner=owner, after=after, limit=limit + 1)
     more = len(seen) > limit
     page = [SessionView.of(info) for info in seen[:limit]]
     return SessionPage(sessions=page, next=page[-1].session_id if more else None)
 
 
 @router.get("/sessions/{session_id}", tags=["sessions"], summary="One session", responses=problems(**MISSING))
-async def get_session(session: TheSession) -> SessionView:
-    """Where it stands now."""
-    return SessionView.of(session.info())
+async def get_session(info: TheInfo) -> SessionView:
+    """Where it stands now; a suspended session sleeps on."""
+    return SessionView.of(info)
 
 
 @router.post(
@@ -269,7 +280,7 @@ async def close_session(
     edge: EdgeNow, owner: Owner, session_id: Annotated[str, Path(max_length=64)]
 ) -> Response:
     """Idempotent. After the chunk in flight, its memory is released."""
-    edge.may_close(session_id, owner)
+    await edge.may_close(session_id, owner)
     try:
         await edge.manager.close(session_id, "deleted")
     except (

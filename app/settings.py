@@ -68,6 +68,16 @@ class Settings(BaseSettings):
         30, gt=0, description="Seconds that a reset or close may take in the worker."
     )
     outbox_max_bytes: int = Field(8 * 2**20, ge=2**16, description="Bytes of a session's undelivered output.")
+    resume_grace_s: float = Field(
+        30, ge=0, description="Seconds that a client that lost its connection has to come back."
+    )
+    after_grace: Literal["suspend", "close"] = Field(
+        "suspend", description="What becomes of a session whose client did not come back."
+    )
+    replay_max_bytes: int = Field(
+        8 * 2**20, ge=0, description="Bytes of a session's last chunks, kept for a client that comes back."
+    )
+    snapshot_every: int = Field(16, ge=1, description="Chunks from one snapshot of a world to the next.")
     pending_events: int = Field(32, ge=1, description="Events of a session that may wait for the next chunk.")
     max_sessions: int | None = Field(
         None, ge=1, description="Sessions in all; by default what the model has room for."

@@ -16,8 +16,9 @@ from app.refusals import InvalidField, MessageTooLarge, OriginRefused, StartTime
 from app.replies import geometry, refused, told, video_start, warning
 from app.settings import Settings
 from app.stream import Stream
-from app.wire import Start, parse_message
-from sessions.errors import SessionError
+from app.watch import Watch
+from app.wire import Attach, Opening, Resume, Start, parse_message
+from sessions.errors import SessionError, TakenOver
 from sessions.outbox import Outbox
 from sessions.outputs import Done, Failed, Terminal
 from sessions.session import Session
@@ -48,38 +49,44 @@ async def realtime_video(websocket: WebSocket) -> None:
 
 
 async def _converse(edge: Edge, channel: Channel, key: str | None) -> None:
-    start = await _opening(edge, channel)
-    owner = edge.keys.owner(start.api_key or key)
-    if start.token is None:
-        session, token = await edge.create(start, owner)
-    else:
-        session, token = _bound(edge, start, owner), start.token
-    outbox = await _started(edge, session, ours=start.token is None)
-    outcome, terminal = "disconnected", None
-    try:
-        terminal = await _play(edge, channel, session, outbox, token, start)
-        outcome = _outcome(terminal)
-    except MAPPED as error:
-        outcome = fault_of(error).code
-        raise
-    finally:
-        if start.token is None or terminal is None:  # what REST made outlives a stream that ended well
-            closing = edge.spawn(_close(edge, session, outcome))
-            await asyncio.wait({closing}, timeout=CLOSE_FIRST_S)
+    opening = await _opening(edge, channel)
+    owner = edge.keys.owner(opening.api_key or key)
+    match opening:
+        case Start(token=None):
+            session, token = await edge.create(opening, owner)
+            outbox = await _started(edge, session)
+            terminal = await _play(edge, channel, session, outbox, token, opening)
+            await _end(edge, session, terminal)
+        case Start():
+            session = await _bound(edge, opening, owner)
+            terminal = await _play(edge, channel, session, session.play(), opening.token, opening)
+        case Resume(session_id=session_id, token=token, last_transport_chunk_index=last):
+            session = await edge.bound(session_id, token, owner, last)
+            terminal = await _play(edge, channel, session, await session.resume(last), token)
+        case Attach(session_id=session_id, token=token):
+            session = await edge.bound(session_id, token, owner)
+            terminal = await _watch(edge, channel, session)
     await channel.finish(_code(edge, terminal), told(channel.request_id, terminal))
 
 
-async def _started(edge: Edge, session: Session, *, ours: bool) -> Outbox:
-    """The session's stream. Where it can't start, another socket may be playing it: then it is left alone."""
+async def _end(edge: Edge, session: Session, terminal: Terminal) -> None:
+    """A socket's own session ends with its stream; unless another socket has it now, or a server to come."""
+    if edge.draining.is_set() or (isinstance(terminal, Failed) and terminal.code == TakenOver.code):
+        return
+    closing = edge.spawn(_close(edge, session, _outcome(terminal)))
+    await asyncio.wait({closing}, timeout=CLOSE_FIRST_S)
+
+
+async def _started(edge: Edge, session: Session) -> Outbox:
+    """The stream of a new session, which is closed where none can start."""
     try:
         return session.play()
     except SessionError as error:
-        if ours:
-            await _close(edge, session, fault_of(error).code)
+        await _close(edge, session, fault_of(error).code)
         raise
 
 
-async def _opening(edge: Edge, channel: Channel) -> Start:
+async def _opening(edge: Edge, channel: Channel) -> Opening:
     settings = edge.settings
     try:
         async with asyncio.timeout(settings.start_timeout_s):
@@ -90,16 +97,17 @@ async def _opening(edge: Edge, channel: Channel) -> Start:
     if size > settings.start_max_bytes:
         raise MessageTooLarge(f"`session.start` has at most {settings.start_max_bytes} bytes; got {size}")
     message = parse_message(text)
-    if not isinstance(message, Start):
-        raise InvalidField("type", f"must be session.start first; got {shortened(message.type)}")
+    if not isinstance(message, Opening):
+        first = "session.start, session.resume or session.attach"
+        raise InvalidField("type", f"must be {first} first; got {shortened(message.type)}")
     return message
 
 
-def _bound(edge: Edge, start: Start, owner: str | None) -> Session:
+async def _bound(edge: Edge, start: Start, owner: str | None) -> Session:
     """The session that REST made. Fields may be repeated, but not changed."""
     if start.session_id is None:
         raise InvalidField("session_id", "required with `token`; got nothing")
-    session = edge.bound(start.session_id, start.token, owner)
+    session = await edge.bound(start.session_id, start.token, owner)
     spec = session.info().spec
     for field in start.model_fields_set & {"prompt", "scene", "width", "height", "fps", "seed", "num_frames"}:
         asked, has = getattr(start, field), getattr(spec, field)
@@ -111,15 +119,38 @@ def _bound(edge: Edge, start: Start, owner: str | None) -> Session:
 
 
 async def _play(
-    edge: Edge, channel: Channel, session: Session, outbox: Outbox, token: str, start: Start
+    edge: Edge,
+    channel: Channel,
+    session: Session,
+    outbox: Outbox,
+    token: str | None,
+    start: Start | None = None,
 ) -> Terminal:
-    spec, card = session.info().spec, edge.card
-    config = geometry(spec, card, edge.model_name)
+    """Play to the terminal message. Who leaves before may come back within the grace period."""
+    try:
+        await _introduce(edge, channel, session, token)
+        if start is not None and start.num_inference_steps not in (None, edge.card.steps):
+            asked, has = start.num_inference_steps, edge.card.steps
+            message = f"this model takes {has} steps; {asked} were asked for"
+            await channel.send(warning("steps_fixed", message, "num_inference_steps"))
+        return await Stream(edge, channel, session).run(outbox)
+    finally:
+        session.leave(outbox)
+
+
+async def _watch(edge: Edge, channel: Channel, session: Session) -> Terminal:
+    outbox = session.audience.attach()
+    try:
+        await _introduce(edge, channel, session, None)
+        return await Watch(edge, channel, session).run(outbox)
+    finally:
+        session.audience.detach(outbox)
+
+
+async def _introduce(edge: Edge, channel: Channel, session: Session, token: str | None) -> None:
+    spec = session.info().spec
+    config = geometry(spec, edge.card, edge.model_name)
     await channel.send(video_start(channel.request_id, session.session_id, token, spec, config))
-    if start.num_inference_steps not in (None, card.steps):
-        message = f"this model takes {card.steps} steps; {start.num_inference_steps} were asked for"
-        await channel.send(warning("steps_fixed", message, "num_inference_steps"))
-    return await Stream(edge, channel, session).run(outbox)
 
 
 async def _close(edge: Edge, session: Session, reason: str) -> None:

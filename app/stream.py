@@ -10,17 +10,20 @@ from app.channel import Channel
 from app.controls import body_of
 from app.edge import Edge
 from app.errors import MAPPED, fault_of, field_of, message_of
-from app.packaging.packager import Packager
 from app.refusals import InvalidField, MessageTooLarge, Stalled
-from app.replies import chunk_metadata, rejection, told, warning
+from app.replies import rejection, warning
+from app.sending import send_outputs
 from app.wire import (
     Ack,
+    Attach,
     Cancel,
     ClientMessage,
     Close,
     Interaction,
     Ping,
     Reset,
+    Resume,
+    Rewind,
     Start,
     Stop,
     claimed,
@@ -28,7 +31,7 @@ from app.wire import (
 )
 from sessions.errors import SessionTombstoned
 from sessions.outbox import Outbox
-from sessions.outputs import ChunkOutput, Done, Failed, Terminal
+from sessions.outputs import Terminal
 from sessions.session import Session
 
 COMMANDS = 64  # what a client may ask ahead of what is done
@@ -47,7 +50,8 @@ class Stream:
 
     async def run(self, outbox: Outbox) -> Terminal:
         """Play. Raises `WebSocketDisconnect`, `Refusal`, `SessionError`."""
-        sender = asyncio.create_task(self._send(outbox))
+        form = self._session.info().spec.format
+        sender = asyncio.create_task(send_outputs(self._channel, outbox, form))
         parts: list[Coroutine[Any, Any, None]] = [
             self._receive(),
             self._act(),
@@ -62,24 +66,9 @@ class Stream:
                     task.result()
             return await sender
         finally:
-            outbox.abandon()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _send(self, outbox: Outbox) -> Terminal:
-        packager = Packager(self._session.info().spec.format.value)
-        async for output in outbox:
-            if isinstance(output, Done | Failed):
-                return output
-            if isinstance(output, ChunkOutput):
-                package = packager.package(output.media)
-                await self._channel.send(
-                    chunk_metadata(self._channel.request_id, output, package), package.payload
-                )
-            else:
-                await self._channel.send(told(self._channel.request_id, output))
-        raise AssertionError("an outbox ends with a terminal message")
 
     async def _receive(self) -> None:
         while True:
@@ -94,7 +83,7 @@ class Stream:
                     await self._channel.send({"type": "session.pong"})
                 case Ack(transport_chunk_index=index):
                     self.acknowledged = max(self.acknowledged, index)
-                case Start():
+                case Start() | Resume() | Attach():
                     await self._channel.send(
                         warning("already_started", "the stream has started already", "type")
                     )
@@ -132,6 +121,8 @@ class Stream:
                 await self._interact(message)
             case Reset(resume=resume):
                 await self._session.reset(resume)
+            case Rewind(to_chunk=chunks):
+                await self._session.rewind(chunks)
             case Cancel():
                 await self._session.cancel()
             case Stop():

@@ -10,7 +10,10 @@ from pydantic import BaseModel, Field
 from app.paths import SOCKET_PATH
 from app.replies import Reply
 from engine.api import ModelCard, Scene
+from sessions.fact_codec import as_json, kind_of
+from sessions.facts import SessionOpened
 from sessions.info import SessionInfo
+from sessions.journal import Record
 
 
 class Links(BaseModel):
@@ -96,6 +99,39 @@ class ResetAnswer(BaseModel):
 
     epoch: int
     discarded_event_ids: list[str] = Field(description="Pending events that were dropped.")
+
+
+class RewindAnswer(BaseModel):
+    """The session is at an earlier chunk again."""
+
+    epoch: int
+    chunk_index: int = Field(description="The next chunk.")
+
+
+class FactView(BaseModel):
+    """One fact of a session's journal."""
+
+    sequence: int
+    at: float = Field(description="Unix seconds.")
+    kind: str = Field(description="opened, event, begun, committed, failed, reset, rewound, ...")
+    content: dict[str, Any]
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """The view of a fact. Neither images nor digests of secrets are shown."""
+        content = as_json(record.fact)
+        if isinstance(record.fact, SessionOpened):
+            content["spec"].pop("token_digest")
+            content["spec"].pop("owner")
+        kind = kind_of(record.fact)
+        return cls(sequence=record.sequence, at=record.at, kind=kind, content=content)
+
+
+class JournalPage(BaseModel):
+    """Facts in their order; ask again with `after=next` while there is one."""
+
+    facts: list[FactView]
+    next: int | None
 
 
 class CancelAnswer(BaseModel):

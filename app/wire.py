@@ -199,6 +199,46 @@ class Reset(ResetRequest):
     type: Literal["session.reset"]
 
 
+class Resume(Message):
+    """`session.resume`: go on with a session whose connection was lost."""
+
+    type: Literal["session.resume"]
+    session_id: SessionId
+    token: Secret
+    last_transport_chunk_index: Annotated[int, Field(ge=-1, le=2**31 - 1)] = Field(
+        description="The last chunk that arrived; -1 where none did."
+    )
+    api_key: Secret | None = None
+
+
+class Attach(Message):
+    """`session.attach`: watch a session that somebody else plays."""
+
+    type: Literal["session.attach"]
+    session_id: SessionId
+    token: Secret
+    api_key: Secret | None = None
+
+
+class RewindRequest(Message):
+    """Back to where so many chunks were committed."""
+
+    to_chunk: Count = Field(description="The index of the next chunk.")
+
+
+class Rewind(RewindRequest):
+    """`session.rewind`."""
+
+    type: Literal["session.rewind"]
+
+
+class ForkRequest(Message):
+    """Where a fork leaves the session, and what it is called."""
+
+    at_chunk: Count | None = Field(None, description="The index of its next chunk; by default the newest.")
+    session_id: SessionId | None = Field(None, description="Chosen by the client; by default generated.")
+
+
 class Cancel(Message):
     """`session.cancel`: drop the chunk in flight; the stream goes on."""
 
@@ -211,14 +251,18 @@ class Close(Message):
     type: Literal["session.close"]
 
 
-ClientMessage = Start | Interaction | Ping | Stop | Ack | Reset | Cancel | Close
+Opening = Start | Resume | Attach
+ClientMessage = Opening | Interaction | Ping | Stop | Ack | Reset | Rewind | Cancel | Close
 MESSAGES: dict[str, type[ClientMessage]] = {
     "session.start": Start,
+    "session.resume": Resume,
+    "session.attach": Attach,
     "session.interaction": Interaction,
     "session.ping": Ping,
     "session.stop": Stop,
     "session.ack": Ack,
     "session.reset": Reset,
+    "session.rewind": Rewind,
     "session.cancel": Cancel,
     "session.close": Close,
 }

@@ -45,6 +45,7 @@ class History:
     flight: Link | None = None
     transport_index: int = 0  # the next chunk's
     count: int = 1  # of facts
+    revived: bool = False  # by `Sleepers`
 
     @property
     def spec(self) -> SessionSpec:

@@ -26,14 +26,19 @@ class Intake:
     """
 
     def __init__(
-        self, services: Services, protocol: SessionProtocol, pen: Pen, taken: Callable[[int], None]
+        self,
+        services: Services,
+        protocol: SessionProtocol,
+        pen: Pen,
+        taken: Callable[[int], None],
+        all_names_known: bool = True,
     ) -> None:
         self.lock = asyncio.Lock()
         self._services = services
         self._protocol = protocol
         self._pen = pen
         self._taken = taken
-        self._names = RecentNames()
+        self._names = RecentNames(complete=all_names_known)
 
     async def take(self, event: Event) -> Acceptance:
         """Take an event under its integer id; durable when this returns. On an error nothing has changed."""

@@ -16,3 +16,11 @@ class Limits:
     reset_s: float = 30.0
     close_s: float = 30.0
     remembered_ids: int = 1024  # closed session ids that are answered with "closed" instead of "unknown"
+    tape_bytes: int = 8 * 2**20  # of the last chunks, for a client that comes back
+    grace_s: float = 30.0  # for a client that left to come back before its session is suspended or closed
+    suspends: bool = True  # False: a session whose client stays away is closed
+    snapshot_every: int = 16  # chunks
+    revivals: int = 3  # of a world that is lost again before it has committed a chunk; then its session fails
+    revive_s: float = 120.0  # for a lost engine to be ready again
+    watchers: int = 16  # per session
+    watcher_bytes: int = 2 * 2**20  # media that waits for a watcher before it is dropped

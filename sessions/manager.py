@@ -7,13 +7,15 @@ import logging
 import uuid
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from engine.api import Engine, EngineState, ModelCard, Reducer
 from sessions import facts
 from sessions.clock import Clock, MonotonicClock
 from sessions.controls import check_control
+from sessions.epochs import Fork
 from sessions.errors import (
     CapacityExceeded,
     Draining,
@@ -25,27 +27,38 @@ from sessions.errors import (
     SessionClosed,
     SessionError,
     SessionExists,
+    SessionSuspended,
     SessionTombstoned,
+    StorageUnavailable,
     UnknownSession,
 )
 from sessions.events import frozen_control
 from sessions.frozen import frozen_text
+from sessions.history import History, rebuild
 from sessions.info import SessionInfo
 from sessions.journal import Journal
 from sessions.limits import Limits
 from sessions.observer import Observer
 from sessions.pen import Pen
+from sessions.recordings import RecordingStore
 from sessions.services import Services
 from sessions.session import Session
+from sessions.sleepers import Sleepers
+from sessions.snapshots import SnapshotStore
 from sessions.spec import SessionSpec
 from sessions.state import SessionState
+from sessions.tasks import outlasting
 from sessions.world import World
 
 log = logging.getLogger(__name__)
 
 
 class SessionManager:
-    """Creates, finds and closes sessions. `reducers` maps a control track to its reducer."""
+    """Creates, finds, suspends and closes sessions. `reducers` maps a control track to its reducer.
+
+    Sessions outlive the manager: those that it did not close are suspended, and the next one over the same
+    journal wakes them when they are used. Without `snapshots` that takes every chunk of theirs again.
+    """
 
     def __init__(
         self,
@@ -56,6 +69,8 @@ class SessionManager:
         clock: Clock | None = None,
         limits: Limits | None = None,
         observer: Observer | None = None,
+        snapshots: SnapshotStore | None = None,
+        recordings: RecordingStore | None = None,
     ) -> None:
         self.card: ModelCard | None = None  # None until the engine is ready
         self._engine = engine
@@ -64,25 +79,31 @@ class SessionManager:
         self._clock = clock or MonotonicClock()
         self._limits = limits or Limits()
         self._observer = observer or Observer()
+        self._snapshots = snapshots
+        self._recordings = recordings
+        self._sleepers = Sleepers(journal, reducers, self._clock, self._observer)
+        self._waking: dict[str, asyncio.Task[Session]] = {}
         self._sessions: dict[str, Session] = {}
         self._opening: dict[str, asyncio.Task[Session]] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()  # ids closed lately
         self._background: set[asyncio.Task[None]] = set()
         self._stopping = False
-        self._losing = False
 
     async def start(self) -> ModelCard:
-        """Open the journal and start the engine (may take minutes). Raises `JournalError`, `EngineError`."""
+        """Open the journal and the stores, and start the engine (may take minutes).
+
+        Raises `JournalError`, `StorageUnavailable`, `EngineError`.
+        """
         await self._journal.start()
-        await self._end_leftovers()
+        for store in self._stores:
+            await store.start()
+        await self._sleepers.start()
         self.card = await self._engine.start()
         return self.card
 
-    async def _end_leftovers(self) -> None:
-        """Sessions that a former server left open: their worlds went with it."""
-        for life in await self._journal.open_lives():
-            pen = Pen(self._journal, life.world, self._clock, life.facts)
-            await pen.write(facts.SessionClosed("server_restart"))
+    @property
+    def _stores(self) -> list[SnapshotStore | RecordingStore]:
+        return [store for store in (self._snapshots, self._recordings) if store is not None]
 
     async def create(self, spec: SessionSpec) -> Session:
         """Open a world and its session; durable when this returns.
@@ -94,7 +115,27 @@ class SessionManager:
         services = self._services()
         spec = self._checked(spec)
         session_id = self._free_id(spec.session_id)
-        opening = asyncio.create_task(self._open(services, session_id, spec, asked_at))
+        return await self._opened(session_id, self._open(services, session_id, spec, asked_at))
+
+    async def fork(self, source_id: str, spec: SessionSpec, at_chunk: int | None = None) -> Session:
+        """A session that shares the history of another up to a chunk: after `at_chunk` of them (None: all).
+
+        Of `spec`, the id, the owner and the token digest count: all else is the other's. Raises
+        `UnknownSession`, `NoSuchChunk`, and what `create` does.
+        """
+        asked_at = self._clock.now()
+        source = await self.awake(source_id)
+        services = self._services()
+        session_id = self._free_id(spec.session_id)
+
+        async def make(fork: Fork) -> Session:
+            mine = replace(fork.spec, session_id=session_id, owner=spec.owner, token_digest=spec.token_digest)
+            return await self._open(services, session_id, mine, asked_at, fork)
+
+        return await self._opened(session_id, source.fork(at_chunk, make))
+
+    async def _opened(self, session_id: str, work: Coroutine[Any, Any, Session]) -> Session:
+        opening = asyncio.create_task(work)
         self._opening[session_id] = opening
         opening.add_done_callback(lambda _: self._opening.pop(session_id))
         try:
@@ -104,16 +145,41 @@ class SessionManager:
             raise
 
     def get(self, session_id: str) -> Session:
-        """The live (or failed, or tombstoned) session; raises `SessionClosed` or `UnknownSession`."""
-        self._notice_loss()
+        """The live (or failed, or tombstoned) session.
+
+        Raises `SessionSuspended` where it has to be `awake` first, `SessionClosed`, `UnknownSession`.
+        """
         session = self._sessions.get(session_id)
         if session is not None:
             return session
+        if session_id in self._sleepers:
+            raise SessionSuspended(f"session {session_id!r} is suspended", field="session_id")
         if session_id in self._gone:
             raise SessionClosed(f"session {session_id!r} is closed", field="session_id")
         raise UnknownSession(session_id)
 
-    def list(
+    async def awake(self, session_id: str, replay_after: int | None = None) -> Session:
+        """The session; a suspended one is revived: its world comes back at its next chunk.
+
+        `replay_after`: the world comes back now, and chunks behind this transport index are put on the tape
+        again. Raises what `get` does, `Draining`, `JournalError`, and what bringing back the world does.
+        """
+        if session_id not in self._sessions and session_id in self._sleepers:
+            waking = self._waking.get(session_id)
+            if waking is None:
+                waking = asyncio.create_task(self._wake(session_id, replay_after))
+                self._waking[session_id] = waking
+                waking.add_done_callback(lambda _: self._waking.pop(session_id))
+            await outlasting(waking)
+        return self.get(session_id)
+
+    async def info(self, session_id: str) -> SessionInfo:
+        """Where a session stands; a suspended one sleeps on. Raises `SessionClosed`, `UnknownSession`."""
+        if session_id not in self._sessions and session_id in self._sleepers:
+            return await self._sleepers.info(session_id)
+        return self.get(session_id).info()
+
+    async def list(
         self,
         *,
         state: SessionState | None = None,
@@ -122,13 +188,16 @@ class SessionManager:
         limit: int = 100,
     ) -> list[SessionInfo]:
         """Sessions in the order of their ids, beyond the id `after`."""
-        self._notice_loss()
-        ids = sorted(self._sessions)
+        ids = sorted({*self._sessions, *self._sleepers})
         found: list[SessionInfo] = []
         for session_id in ids[bisect_right(ids, after) if after else 0 :]:
             if len(found) == limit:
                 break
-            info = self._sessions[session_id].info()
+            try:
+                info = await self.info(session_id)
+            except SessionError as error:
+                log.warning("session %s is not listed: %s", session_id, error)
+                continue
             if (state is None or info.state is state) and (owner is None or info.spec.owner == owner):
                 found.append(info)
         return found
@@ -138,41 +207,63 @@ class SessionManager:
         session = self._sessions.get(session_id)
         if session is not None:
             await session.close(reason)
+        elif session_id in self._sleepers:
+            world = self._sleepers.world_of(session_id)
+            await self._sleepers.close(session_id, reason)
+            self._remember(session_id)
+            await self._discard(world)
         elif session_id not in self._gone and await self._journal.latest(session_id) is None:
             raise UnknownSession(session_id)
 
     async def stop(self, reason: str = "shutdown") -> None:
-        """Take no new sessions, close all, stop engine and journal; idempotent."""
+        """Take no new sessions, suspend all, stop engine, stores and journal; idempotent."""
         self._stopping = True
-        await asyncio.gather(*self._opening.values(), return_exceptions=True)
-        closing = [session.close(reason) for session in self._sessions.values()]
-        for failure in await asyncio.gather(*closing, return_exceptions=True):
+        await asyncio.gather(*self._opening.values(), *self._waking.values(), return_exceptions=True)
+        ending = [self._end(session, reason) for session in self._sessions.values()]
+        for failure in await asyncio.gather(*ending, return_exceptions=True):
             if failure is not None:
-                log.warning("a session could not be closed at the end: %s", failure)
+                log.warning("a session could not be suspended at the end: %s", failure)
+        await asyncio.gather(*self._background, return_exceptions=True)
         await self._engine.stop()
+        for store in self._stores:
+            await store.stop()
         await self._journal.stop()
+
+    async def _end(self, session: Session, reason: str) -> None:
+        if session.info().state in (SessionState.CLEANUP_FAILED, SessionState.CLOSING):
+            await session.close(reason)
+        else:
+            await session.suspend(reason)
+
+    @property
+    def awake_count(self) -> int:
+        """Sessions in memory: all but the suspended ones."""
+        return len(self._sessions)
 
     # Opening
 
     def _services(self) -> Services:
-        """What a new session shares with the others; raises where none can be opened now."""
+        """What a session shares with the others; raises where none can be opened now."""
         if self._stopping:
             raise Draining("the service is shutting down")
-        self._notice_loss()
         status = self._engine.status()
         if self.card is None or status.state is not EngineState.READY:
             raise EngineUnavailable(f"the engine is {status.state}: {status.reason or 'try again'}")
-        if len(self._sessions) + len(self._opening) >= self._limits.sessions:
-            raise CapacityExceeded(f"{self._limits.sessions} sessions are open: close one, or try later")
+        return self._shared(self.card)
+
+    def _shared(self, card: ModelCard) -> Services:
         return Services(
             self._engine,
-            self.card,
+            card,
             self._journal,
             self._reducers,
             self._clock,
             self._limits,
             self._observer,
             new_id,
+            self._make_room,
+            self._snapshots,
+            self._recordings,
         )
 
     def _checked(self, spec: SessionSpec) -> SessionSpec:
@@ -195,35 +286,103 @@ class SessionManager:
         session = self._sessions.get(asked)
         if session is not None and session.info().state is SessionState.CLEANUP_FAILED:
             raise SessionTombstoned(f"session {asked!r} could not be closed yet: its id is blocked")
-        if session is not None or asked in self._opening:
+        if session is not None or asked in self._opening or asked in self._sleepers:
             raise SessionExists(asked)
         return asked
 
-    async def _open(self, services: Services, session_id: str, spec: SessionSpec, asked_at: float) -> Session:
+    async def _open(
+        self,
+        services: Services,
+        session_id: str,
+        spec: SessionSpec,
+        asked_at: float,
+        fork: Fork | None = None,
+    ) -> Session:
+        await self._make_place()
         world = World(services, new_id())
-        await world.open(spec)
+        opened = facts.SessionOpened(session_id, world.name, spec, fork.origin if fork else None)
+        if fork is None:
+            await world.open(spec)
+        elif fork.world is not None:
+            await world.fork(fork.world, spec)  # or it is made from its history, at its first chunk
         pen = Pen(self._journal, world.name, self._clock)
         try:
-            await pen.write(facts.SessionOpened(session_id, world.name, spec))
+            await pen.write(opened)
         except SessionError as error:
             await self._release(world)
             if isinstance(error, SequenceConflict):
                 raise SessionExists(session_id) from error
             raise
+        history = rebuild([opened], self._reducers, self._limits.pending_events)
+        session = self._session(services, world, pen, history, asked_at, self._clock.wall())
+        self._gone.pop(session_id, None)
+        return session
+
+    def _session(
+        self,
+        services: Services,
+        world: World,
+        pen: Pen,
+        history: History,
+        asked_at: float,
+        opened_at: float,
+    ) -> Session:
         session = Session(
             services,
             world,
             pen,
-            session_id,
-            spec,
+            history,
             asked_at=asked_at,
-            closed=self._forget,
-            lost=self._lose,
-            notice_loss=self._notice_loss,
+            opened_at=opened_at,
+            gone=self._forget,
+            deserted=self._desert,
         )
-        self._sessions[session_id] = session
-        self._gone.pop(session_id, None)
+        self._sessions[session.session_id] = session
         return session
+
+    async def _wake(self, session_id: str, replay_after: int | None) -> Session:
+        asked_at = self._clock.now()
+        if self._stopping:
+            raise Draining("the service is shutting down")
+        if self.card is None:
+            raise EngineUnavailable(self._engine.status().reason or "the engine is starting")
+        await self._make_place()
+        services = self._shared(self.card)
+        history, opened_at = await self._sleepers.history(session_id)
+        world = World(services, history.protocol.world)
+        pen = Pen(self._journal, world.name, self._clock, history.count)
+        session = self._session(services, world, pen, history, asked_at, opened_at)
+        self._sleepers.woken(session_id)
+        if replay_after is not None:
+            await session.revive(replay_after)
+        return session
+
+    # Room
+
+    async def _make_place(self) -> None:
+        """One session more may be in memory; raises `CapacityExceeded`."""
+        while len(self._sessions) + len(self._opening) + len(self._waking) > self._limits.sessions:
+            idle = [session for session in self._idle() if not session.watched]
+            if not idle:
+                raise CapacityExceeded(f"{self._limits.sessions} sessions are open: close one, or try later")
+            await idle[0].suspend("evicted")
+
+    async def _make_room(self, world: str) -> bool:
+        """Put an idle session's world away for another one; False where there is none."""
+        for session in self._idle():
+            if session.info().world == world:
+                continue
+            try:
+                if await session.evict():
+                    return True
+            except SessionTombstoned as error:
+                log.warning("session %s could not be put away: %s", session.session_id, error)
+        return False
+
+    def _idle(self) -> Sequence[Session]:
+        """Sessions whose world may be put away, the least recently used first."""
+        idle = [session for session in self._sessions.values() if session.evictable]
+        return sorted(idle, key=lambda session: session.used_at)
 
     async def _release(self, world: World) -> None:
         try:
@@ -234,36 +393,47 @@ class SessionManager:
     def _close_unwanted(self, opening: asyncio.Task[Session]) -> None:
         """Whoever asked for the session has gone."""
         if not opening.cancelled() and opening.exception() is None:
-            closing = asyncio.create_task(opening.result().close("abandoned"))
-            self._background.add(closing)
-            closing.add_done_callback(self._ended)
+            self._spawn(opening.result().close("abandoned"))
 
-    def _ended(self, closing: asyncio.Task[None]) -> None:
-        self._background.discard(closing)
-        if not closing.cancelled() and (failure := closing.exception()):
-            log.error("an abandoned session could not be closed: %s", failure)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (failure := task.exception()):
+            log.error("a session could not be put away: %s", failure)
 
     # Endings
 
     def _forget(self, session: Session) -> None:
-        self._sessions.pop(session.session_id, None)
-        self._gone[session.session_id] = None
+        info = session.info()
+        if self._sessions.get(session.session_id) is session:
+            del self._sessions[session.session_id]
+        if info.state is SessionState.SUSPENDED:
+            self._sleepers.add(session.session_id, info.world, info.opened_at)
+        else:
+            self._remember(session.session_id)
+
+    def _remember(self, session_id: str) -> None:
+        self._gone[session_id] = None
         if len(self._gone) > self._limits.remembered_ids:
             self._gone.popitem(last=False)
 
-    def _notice_loss(self) -> None:
-        """An engine that is not ready any more has lost its worlds, even where nobody waited for one."""
-        status = self._engine.status()
-        if self.card is not None and status.state is not EngineState.READY and not self._stopping:
-            self._lose(status.reason or f"the engine is {status.state}")
+    def _desert(self, session: Session) -> None:
+        """Who played it did not come back."""
+        if self._limits.suspends:
+            self._spawn(session.suspend("disconnected"))
+        else:
+            self._spawn(session.close("disconnected"))
 
-    def _lose(self, reason: str) -> None:
-        """The engine was lost: every session's world went with it."""
-        if not self._losing:
-            self._losing = True  # a session that fails of it says so again
-            for session in self._sessions.values():
-                session.fail(EngineUnavailable(reason))
-            self._losing = False
+    async def _discard(self, world: str) -> None:
+        if self._snapshots is not None:
+            try:
+                await self._snapshots.discard(world)
+            except StorageUnavailable as error:
+                log.warning("old snapshots of %s were not removed: %s", world, error)
 
 
 def new_id() -> str:

@@ -62,6 +62,28 @@ class ResetDone:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewound:
+    """The world is back where this chunk is the next; older chunks of the stream are out of date."""
+
+    epoch: int
+    chunk_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A stream goes on for a client that came back: with this transport index, in this epoch."""
+
+    from_transport_index: int
+    epoch: int
+    chunk_index: int  # the next one that is computed
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """The world made room for another's; it is brought back when its next chunk is due."""
+
+
+@dataclass(frozen=True, slots=True)
 class Warned:
     """Something the client should know; the stream goes on."""
 
@@ -96,5 +118,15 @@ class Failed:
 
 Terminal = Done | Failed
 Output = (
-    ChunkOutput | InteractionQueued | InteractionRejected | ResetDone | Warned | QueuePosition | Done | Failed
+    ChunkOutput
+    | InteractionQueued
+    | InteractionRejected
+    | ResetDone
+    | Rewound
+    | Resumed
+    | Evicted
+    | Warned
+    | QueuePosition
+    | Done
+    | Failed
 )

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
+from sessions.course import Course
 from sessions.errors import ChunkAborted, SessionError
 from sessions.outbox import Outbox
-from sessions.outputs import ChunkOutput, Done
-from sessions.runner import ChunkRunner
+from sessions.outputs import ChunkOutput, Done, Failed, Output
 from sessions.schedule import Schedule
 from sessions.services import Services
 
 
 class Player:
-    """Runs chunks until it is told to stop, enough frames are shown, or nobody reads the outbox any more.
-
-    `turn` is held while a chunk runs: a reset waits for it, and so does a player behind a reset.
-    """
+    """Runs chunks until it is told to stop, enough frames are shown, or nobody reads the outbox any more."""
 
     def __init__(
         self,
         services: Services,
-        runner: ChunkRunner,
+        course: Course,
         schedule: Schedule,
-        turn: asyncio.Lock,
         most_frames: int | None,
     ) -> None:
-        limits = services.limits
-        self.outbox = Outbox(limits.outbox_bytes, limits.outbox_messages, self.wake)
+        self._limits = services.limits
+        self.outbox = self._new_outbox()
         self.schedule = schedule
         self.chunks = 0
         self._clock = services.clock
-        self._runner = runner
-        self._turn = turn
+        self._course = course
         self._most_frames = most_frames
         self._stopping = False
         self._woken = asyncio.Event()
@@ -46,25 +42,37 @@ class Player:
         self._stopping = True
         self.wake()
 
+    def take_over(self, first: Iterable[Output]) -> Outbox:
+        """Go on into a new outbox that begins with these outputs; the former one, which gets no more."""
+        former, self.outbox = self.outbox, self._new_outbox()
+        for output in first:
+            self.outbox.put(output)
+        self.wake()
+        return former
+
+    def _new_outbox(self) -> Outbox:
+        return Outbox(self._limits.outbox_bytes, self._limits.outbox_messages, self.wake)
+
     async def run(self) -> None:
         """Play to the end; exactly one terminal message is in the outbox when this returns."""
-        while not self._over and await self._due():
-            async with self._turn:
+        while not self.over and await self._due():
+            async with self._course.turn:
                 await self._chunk()
         self.outbox.put(Done(self.chunks, stopped=not self._complete))
 
     @property
     def _complete(self) -> bool:
-        return self._most_frames is not None and self._runner.frames >= self._most_frames
+        return self._most_frames is not None and self._course.runner.frames >= self._most_frames
 
     @property
-    def _over(self) -> bool:
+    def over(self) -> bool:
+        """Whether no other chunk begins."""
         ended = self.outbox.terminal is not None or self.outbox.abandoned
         return self._stopping or self._complete or ended
 
     async def _due(self) -> bool:
         """Wait until a chunk may begin; False when it is all over."""
-        while not self._over:
+        while not self.over:
             self._woken.clear()
             now = self._clock.now()
             due = self.schedule.due(now) if self.outbox.has_room else None
@@ -78,14 +86,15 @@ class Player:
 
     async def _chunk(self) -> None:
         now = self._clock.now()
-        if self._over or self.schedule.due(now) is None:
+        if self.over or self.schedule.due(now) is None:
             return  # something came between while this waited for its turn
         try:
-            await self._runner.run(self.schedule.take(), self.schedule.slack(now), self._show)
+            await self._course.chunk(self.schedule.take(), self.schedule.slack(now), self._show)
         except ChunkAborted:
             return
-        except SessionError:
-            self.stop()  # whoever failed the session has put the terminal message
+        except SessionError as error:  # whoever failed the session has put the terminal message before
+            self.outbox.put(Failed(error.code, error.message, error.retryable))
+            self.stop()
 
     def _show(self, output: ChunkOutput) -> None:
         self.chunks += 1

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
-from engine.api import ChunkCancelled, ChunkCommitted, ChunkReady, EngineError, Tick
+from engine.api import (
+    ChunkCancelled,
+    ChunkCommitted,
+    ChunkReady,
+    EncodedChunk,
+    EngineError,
+    EngineLost,
+    StageTimes,
+    Tick,
+    UnknownWorld,
+)
 from sessions import facts
 from sessions.engine_errors import as_session_error
 from sessions.entry import Entry
-from sessions.errors import ChunkAborted, EchoMismatch, JournalError, SessionError, SessionFailed
+from sessions.errors import (
+    ChunkAborted,
+    EchoMismatch,
+    JournalError,
+    SessionError,
+    SessionFailed,
+    WorldLost,
+)
+from sessions.history import Link
 from sessions.observer import ChunkTimes
 from sessions.outputs import ChunkOutput
 from sessions.pen import Pen
@@ -38,30 +56,40 @@ class _Run:
 
 
 class ChunkRunner:
-    """The chunks of one session. `fail` is called with the error that ends its play."""
+    """The chunks of one session. `fail` is called with the error that ends its play, and a chunk is committed
+    once `recorded` has come to its end.
+    """
 
     def __init__(
-        self, services: Services, protocol: SessionProtocol, pen: Pen, fail: Callable[[SessionError], None]
+        self,
+        services: Services,
+        protocol: SessionProtocol,
+        pen: Pen,
+        recorded: Callable[[], Awaitable[None]],
+        fail: Callable[[SessionError], None],
+        transport_index: int = 0,
     ) -> None:
         self._services = services
         self._protocol = protocol
         self._pen = pen
         self._fail = fail
-        self._transport_index = 0
+        self._recorded = recorded
+        self.transport_index = transport_index  # the next chunk's
+        self.unfinished: ChunkOutput | None = None  # was shown when its world was lost
         self._previous_commit_ms: float | None = None
         self._landed: asyncio.Future[bool] | None = None  # done when no chunk runs: whether it was committed
-        self.frames = 0  # shown in this epoch
+        self.frames = self._frames_of(protocol.chunk_index)  # shown in this epoch
         self.last_chunk: ChunkTimes | None = None
         self._first_asked: float | None = None  # when the first chunk was asked for, until it is shown
 
     def ask(self, opening_s: float) -> None:
         """A stream or a chunk is asked for, of a session that took `opening_s` to open."""
-        if self._transport_index == 0 and self._first_asked is None:
+        if self.transport_index == 0 and self._first_asked is None:
             self._first_asked = self._services.clock.now() - opening_s
 
     def restart(self) -> None:
         """A new epoch begins."""
-        self.frames = 0
+        self.frames = self._frames_of(self._protocol.chunk_index)
         self._previous_commit_ms = None
 
     async def landed(self) -> bool:
@@ -71,13 +99,15 @@ class ChunkRunner:
     async def run(self, event_ids: Collection[int] | None, slack_s: float | None, show: Show) -> ChunkOutput:
         """One chunk with these events (None: all pending); `show` gets it as soon as its tick is durable.
 
-        Raises `ChunkAborted` where it was rolled back, `SessionFailed` where that failed the session, and
-        what `SessionProtocol.begin` does.
+        Raises `ChunkAborted` where it was rolled back, `WorldLost` where it has to be run again (it is
+        `unfinished` where it was shown), `SessionFailed` where that failed the session, and what
+        `SessionProtocol.begin` does.
         """
         began = self._services.clock.now()
         tick = self._begin(event_ids)
         assert self._protocol.flight is not None
         run = _Run(tick, self._protocol.flight.entries, show, began)
+        self.unfinished = None
         self._landed = asyncio.get_running_loop().create_future()
         try:
             return await self._follow(run, slack_s)
@@ -104,6 +134,8 @@ class ChunkRunner:
                 if run.trouble is None and self._protocol.is_current(run.tick):
                     await self._take(run, answer)
         except EngineError as error:
+            if run.committed and run.output is not None:
+                return run.output
             raise self._aborted(run, error) from error
         except Exception as bug:
             log.exception("chunk %d of session %s broke", run.tick.chunk_index, run.tick.session_id)
@@ -118,18 +150,20 @@ class ChunkRunner:
             if isinstance(answer, ChunkReady):
                 await self._ready(run, answer)
             else:
-                self._committed(run, answer)
+                await self._recorded()
+                if self._protocol.is_current(run.tick):
+                    self._committed(run, answer)
         except (EchoMismatch, JournalError) as error:
             run.trouble = error
 
     async def _ready(self, run: _Run, answer: ChunkReady) -> None:
         marks = self._protocol.ready(answer.tick)
         run.ready = answer
-        index, media = self._transport_index, answer.media
+        index, media = self.transport_index, answer.media
         await self._pen.write(facts.ChunkBegun(run.tick, media.digest, index))
         if not self._protocol.is_current(run.tick):
             return  # a reset or close came while it was written
-        self._transport_index += 1
+        self.transport_index += 1
         self._protocol.show()
         run.output = ChunkOutput(
             tick=run.tick,
@@ -150,13 +184,41 @@ class ChunkRunner:
         assert run.ready is not None and run.output is not None, "an engine is ready before it commits"
         self._protocol.commit(answer.tick)
         run.committed = True
-        tick, digest = run.tick, run.ready.media.digest
-        fact = facts.ChunkCommitted(tick.epoch, tick.chunk_index, tick.event_ids, digest)
-        self._pen.write_soon(fact).add_done_callback(self._written)
+        self._note_commit(run.tick, run.ready.media.digest)
         self._previous_commit_ms = answer.commit_ms
         total_ms = (self._services.clock.now() - run.began) * 1000
         self.last_chunk = ChunkTimes(run.ready.times, answer.commit_ms, total_ms)
         self._services.observer.chunk_committed(self.last_chunk)
+
+    def _note_commit(self, tick: Tick, digest: str) -> None:
+        fact = facts.ChunkCommitted(tick.epoch, tick.chunk_index, tick.event_ids, digest)
+        self._pen.write_soon(fact).add_done_callback(self._written)
+
+    def recommit(self, link: Link) -> None:
+        """The shown chunk in flight was run again in another world."""
+        flight = self._protocol.flight
+        assert flight is not None and flight.tick == link.begun.tick, "the shown chunk is run again"
+        self._protocol.commit(flight.tick)
+        self._note_commit(flight.tick, link.begun.frames_digest)
+
+    def again(self, link: Link, media: EncodedChunk) -> ChunkOutput:
+        """A chunk that was shown before, as it is shown again; nobody measured it."""
+        marks = link.marks
+        return ChunkOutput(
+            tick=link.begun.tick,
+            media=media,
+            times=StageTimes(0.0, 0.0, 0.0, 0.0),
+            previous_commit_ms=None,
+            started_event_ids=marks.started,
+            active_event_ids=marks.active,
+            completed_event_ids=marks.completed,
+            transport_index=link.begun.transport_index,
+            media_time=media.first_frame / media.fps,
+        )
+
+    def _frames_of(self, chunks: int) -> int:
+        card = self._services.card
+        return card.first_chunk_frames + (chunks - 1) * card.chunk_frames if chunks else 0
 
     def _written(self, written: asyncio.Future[None]) -> None:
         """What follows a fact that got lost can't be trusted, so the session ends with it."""
@@ -167,6 +229,11 @@ class ChunkRunner:
         """Why a chunk did not come about; fails the session unless it was just cancelled or swept away."""
         if not self._protocol.is_current(run.tick) and run.trouble is None:
             return self._swept_away(run.tick)
+        if isinstance(error, EngineLost | UnknownWorld) and run.trouble is None:
+            if self._protocol.can_cancel():
+                self._protocol.rollback()
+            self.unfinished = run.output
+            return WorldLost(str(error))
         if isinstance(error, ChunkCancelled) and self._protocol.can_cancel():
             self._protocol.rollback()
             return ChunkAborted(f"chunk {run.tick.chunk_index} was cancelled")

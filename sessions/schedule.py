@@ -65,14 +65,16 @@ class ContinuousSchedule:
 
 
 class SteppedSchedule:
-    """One chunk at the start, then one for each event; a cancelled chunk is not owed any more.
+    """One chunk at the start (if `fresh`), then one for each event; a cancelled one is not owed again.
 
     The chunk owed to an event takes every pending event up to it; events beyond it get their own.
     """
 
-    def __init__(self, protocol: SessionProtocol) -> None:
+    def __init__(self, protocol: SessionProtocol, fresh: bool = True) -> None:
         self._protocol = protocol
         self._owed: deque[int | None] = deque([None])  # None: the first chunk, with all that is pending
+        if not fresh:
+            self._owed = deque(protocol.pending)
 
     def due(self, now: float) -> float | None:
         """At once, where an owed chunk can begin."""
@@ -99,8 +101,8 @@ class SteppedSchedule:
         self._owed.append(event_id)
 
     def restart(self, resume: bool) -> None:
-        """Nothing is owed but, where it resumes, the first chunk."""
-        self._owed = deque([None] if resume else [])
+        """Where it resumes, the first chunk is owed; else what is pending: nothing, behind a reset."""
+        self._owed = deque([None] if resume else self._protocol.pending)
 
     def _next(self) -> int | None:
         """The position of the first owed chunk that can begin."""
@@ -115,8 +117,13 @@ class SteppedSchedule:
         return [pending for pending in self._protocol.pending if pending <= event_id]
 
 
-def make_schedule(spec: SessionSpec, protocol: SessionProtocol, chunk_s: float) -> Schedule:
-    """The schedule of a session's mode; `chunk_s` is the media length of a chunk."""
+def make_schedule(
+    spec: SessionSpec, protocol: SessionProtocol, chunk_s: float, fresh: bool = True
+) -> Schedule:
+    """The schedule of a session's mode; `chunk_s` is the media length of a chunk.
+
+    A stream that goes on (not `fresh`) owes its client no first chunk.
+    """
     if spec.mode is Mode.STEPPED:
-        return SteppedSchedule(protocol)
+        return SteppedSchedule(protocol, fresh)
     return ContinuousSchedule(protocol, Pacer(spec.pacing, chunk_s))

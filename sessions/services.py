@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from engine.api import Engine, ModelCard, Reducer
@@ -10,11 +10,17 @@ from sessions.clock import Clock
 from sessions.journal import Journal
 from sessions.limits import Limits
 from sessions.observer import Observer
+from sessions.recordings import RecordingStore
+from sessions.snapshots import SnapshotStore
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Handed from the manager to its sessions. `new_id` makes ids that no one can guess or meet again."""
+    """Handed from the manager to its sessions. `new_id` makes ids that no one can guess or meet again.
+
+    `make_room` puts an idle session's world away for the one that it is given, and says whether there was
+    one. Without `snapshots` a world is made again from its first chunk on.
+    """
 
     engine: Engine
     card: ModelCard
@@ -24,3 +30,6 @@ class Services:
     limits: Limits
     observer: Observer
     new_id: Callable[[], str]
+    make_room: Callable[[str], Awaitable[bool]]
+    snapshots: SnapshotStore | None = None
+    recordings: RecordingStore | None = None

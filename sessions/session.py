@@ -3,53 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from engine.api import Control
 from sessions import facts
+from sessions.audience import Audience
+from sessions.course import Course
+from sessions.epochs import Epochs, Fork
 from sessions.errors import (
-    AlreadyPlaying,
-    EngineUnavailable,
     NotStepped,
-    SessionClosed,
     SessionError,
-    SessionFailed,
     SessionTombstoned,
     WrongState,
 )
 from sessions.events import Acceptance, Event
+from sessions.history import History
 from sessions.info import SessionInfo
 from sessions.intake import Intake
+from sessions.keeper import Keeper
+from sessions.missed import missed_outputs
 from sessions.outbox import Outbox
 from sessions.outputs import (
     ChunkOutput,
     Done,
+    Evicted,
     Failed,
     InteractionQueued,
     InteractionRejected,
     ResetDone,
+    Rewound,
 )
 from sessions.pen import Pen
-from sessions.player import Player
-from sessions.protocol import SessionProtocol
 from sessions.runner import ChunkRunner
-from sessions.schedule import make_schedule
+from sessions.seat import Seat
 from sessions.services import Services
-from sessions.spec import Mode, SessionSpec
+from sessions.spec import Mode
 from sessions.state import SessionState
+from sessions.tape import Tape
 from sessions.tasks import outlasting, to_the_end
 from sessions.world import World
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Session:
-    """Made by `SessionManager.create`. It runs on one event loop; every call may be made at any time.
+    """Made by `SessionManager`, from its history. It runs on one event loop; calls may come at any time.
 
-    `closed` is called once the world has been released, `lost` when an answer said that the engine is gone;
-    `notice_loss` looks whether it is.
+    `gone` is called once the world has been released, with the session's last state: closed or suspended.
+    `deserted` is called when who played has left and did not come back.
     """
 
     def __init__(
@@ -57,47 +60,58 @@ class Session:
         services: Services,
         world: World,
         pen: Pen,
-        session_id: str,
-        spec: SessionSpec,
+        history: History,
         *,
         asked_at: float,
-        closed: Callable[[Session], None],
-        lost: Callable[[str], None],
-        notice_loss: Callable[[], None],
+        opened_at: float,
+        gone: Callable[[Session], None],
+        deserted: Callable[[Session], None],
     ) -> None:
-        self.session_id = session_id
-        self.spec = replace(spec, image=None)  # the journal has it
+        protocol = history.protocol
+        self.session_id = protocol.session_id
+        self.spec = replace(history.spec, image=None)  # the journal has it
+        self.used_at = services.clock.now()
         self._services = services
         self._world = world
         self._pen = pen
-        self._closed, self._lost, self._notice_loss = closed, lost, notice_loss
-        self._opened_at = services.clock.wall()
+        self._gone = gone
+        self._opened_at = opened_at
         self._opening_s = services.clock.now() - asked_at
-        self._protocol = SessionProtocol(
-            session_id,
-            world.name,
-            spec.prompt,
-            services.reducers,
-            script=spec.script,
-            pending_limit=services.limits.pending_events,
+        self._protocol = protocol
+        self._state = SessionState.SUSPENDED if history.revived else None  # as the observer knows it
+        tape = Tape(services.limits.tape_bytes, complete_from=history.transport_index)
+        self.audience = Audience(services, world.name, tape)
+        self._runner = ChunkRunner(
+            services, protocol, pen, self.audience.recorded, self.fail, history.transport_index
         )
-        self._state: SessionState | None = None  # as the observer knows it
-        self._intake = Intake(services, self._protocol, pen, self._taken)
-        self._runner = ChunkRunner(services, self._protocol, pen, self.fail)
-        self._turn = asyncio.Lock()  # held while a chunk or a reset has the world
-        self._resets = asyncio.Lock()
-        self._player: Player | None = None
-        self._playing: asyncio.Task[None] | None = None
+        self._keeper = Keeper(services, world, protocol, self._runner, self.audience)
+        self._course = Course(self._runner, self._keeper, self.audience, self.fail)
+        self._seat = Seat(
+            services,
+            self.spec,
+            protocol,
+            self._course,
+            self.audience,
+            broke=self.fail,
+            deserted=lambda: deserted(self),
+        )
+        new = history.count == 1
+        self._intake = Intake(services, protocol, pen, self._seat.taken_in, all_names_known=new)
+        self._epochs = Epochs(
+            services, world, protocol, pen, self._intake, self._course, self._seat, fail=self.fail
+        )
+        self._ending: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._moved()
 
     def info(self) -> SessionInfo:
         """Where it stands now."""
         protocol = self._protocol
+        away = protocol.state is SessionState.ACTIVE and not self._world.present
         return SessionInfo(
             session_id=self.session_id,
             world=protocol.world,
-            state=protocol.state,
+            state=SessionState.SUSPENDED if away else protocol.state,
             reason=protocol.reason,
             spec=self.spec,
             opened_at=self._opened_at,
@@ -105,7 +119,7 @@ class Session:
             chunk_index=protocol.chunk_index,
             event_floor=protocol.floor,
             pending_event_ids=protocol.pending,
-            streaming=self._streaming,
+            streaming=self._seat.taken,
             waiting=protocol.waiting,
             last_chunk=self._runner.last_chunk,
         )
@@ -118,7 +132,7 @@ class Session:
         Raises `InvalidEvent`, `InvalidControl`, `EventIdConflict`, `StaleEvent`, `QueueFull`,
         `SessionFailed`, `SessionClosed`, `SessionTombstoned`, `JournalError`; then nothing has changed.
         """
-        self._notice_loss()
+        self._touch()
         return await self._intake.take(event)
 
     async def interact(
@@ -129,10 +143,10 @@ class Session:
         Puts `InteractionQueued` or `InteractionRejected` into the stream's outbox, and waits while that has
         no room (a client that only writes). None when it was rejected.
         """
-        outbox = self._player.outbox if self._player else None
+        self._touch()
+        outbox = self._seat.outbox
         if outbox is not None:
             await outbox.room_for_message()
-        self._notice_loss()
         acceptance: Acceptance | None = None
         answer: InteractionQueued | InteractionRejected
         try:
@@ -144,34 +158,58 @@ class Session:
             outbox.put(answer)
         return acceptance
 
-    # Chunks
+    # Streams
 
     def play(self) -> Outbox:
         """Start the stream and return where its outputs appear, up to exactly one terminal message.
 
         Continuous: chunks follow one another, paced to media time. Stepped: one now, then one per event.
         A stream that ended may be followed by another. Raises `AlreadyPlaying`, `SessionFailed`,
-        `SessionClosed`, `SessionTombstoned`.
+        `SessionClosed`, `SessionTombstoned`, `SessionSuspended`.
         """
-        self._require_idle()
+        self._touch()
+        self._protocol.require_alive()
         self._runner.ask(self._opening_s)
-        chunk_s = self._services.card.chunk_frames / self.spec.fps
-        schedule = make_schedule(self.spec, self._protocol, chunk_s)
-        player = Player(self._services, self._runner, schedule, self._turn, self.spec.num_frames)
-        self._player = player
-        self._playing = asyncio.create_task(self._play(player), name=f"play {self.session_id}")
-        return player.outbox
+        return self._seat.play()
+
+    async def resume(self, last: int) -> Outbox:
+        """Go on behind the transport index `last` (-1: from the first), whoever plays it now.
+
+        The outbox begins with `Resumed` and the chunks that were missed in this epoch. Raises `NoSuchChunk`,
+        `ChunksGone`, `JournalError`, or the state's refusal; then nothing has changed.
+        """
+        self._touch()
+        while True:
+            self._protocol.require_alive()
+            await self._seat.settled()
+            epoch = self._protocol.epoch
+            earlier = await missed_outputs(
+                self._services, self._protocol, self._runner, self.audience.tape, last
+            )
+            tape = self.audience.tape
+            complete = not earlier or earlier[-1].transport_index + 1 >= tape.complete_from
+            if self._protocol.epoch == epoch and complete:  # nothing came between
+                break
+        self._protocol.require_alive()
+        known = earlier[-1].transport_index if earlier else last
+        return self._seat.resume([*earlier, *tape.since(known)], self._runner.transport_index)
+
+    def leave(self, outbox: Outbox) -> None:
+        """Whoever read this outbox has gone: after the grace period, the session is deserted. Idempotent."""
+        self._seat.leave(outbox)
 
     async def run_chunk(self) -> ChunkOutput:
         """Stepped mode without a stream: one chunk with all pending events, committed when this returns.
 
         Calls take turns. Raises `NotStepped`, `AlreadyPlaying`, `WrongState` (no prompt since a reset;
         num_frames reached), `ChunkAborted`, `SessionFailed`, `SessionClosed`, `SessionTombstoned`,
-        `EngineUnavailable`, `JournalError`. A caller that is cancelled cancels its chunk.
+        `EngineUnavailable`, `CapacityExceeded`, `JournalError`. A caller that is cancelled cancels its chunk.
         """
+        self._touch()
         if self.spec.mode is not Mode.STEPPED:
             raise NotStepped(f"session {self.session_id!r} is continuous: open it with mode `stepped`")
-        self._require_idle()
+        self._protocol.require_alive()
+        self._seat.require_free()
         self._runner.ask(self._opening_s)
         chunk = asyncio.create_task(self._step(), name=f"chunk of {self.session_id}")
         try:
@@ -192,24 +230,17 @@ class Session:
 
     async def _step(self) -> ChunkOutput:
         while True:
-            async with self._resets:
-                pass  # a reset that runs comes first
-            async with self._turn:
-                if not self._resets.locked():
+            async with self._epochs.lock:
+                pass  # a reset or rewind that runs comes first
+            async with self._course.turn:
+                if not self._epochs.lock.locked():
                     return await self._run_step()
 
     async def _run_step(self) -> ChunkOutput:
         most = self.spec.num_frames
         if most is not None and self._runner.frames >= most:
             raise WrongState(f"all {most} frames are made: reset, or open another session")
-        return await self._runner.run(None, None, lambda output: None)
-
-    async def _play(self, player: Player) -> None:
-        try:
-            await player.run()
-        except Exception as bug:
-            log.exception("session %s: its player broke", self.session_id)
-            self.fail(SessionFailed(f"the stream broke: {bug!r}"))
+        return await self._course.chunk(None, None, lambda output: None)
 
     # Its course
 
@@ -217,50 +248,96 @@ class Session:
         """Back to the first frame; pending events are dropped, by id. Also puts `ResetDone` into the outbox.
 
         The next chunk waits for a prompt, or with `resume` starts with the opening prompt and script at once.
-        Raises `SessionClosed`, `SessionTombstoned`, `EngineUnavailable`, `EngineTimeout`, `SessionFailed`,
-        `CapacityExceeded`, `JournalError`; but for the first two, these fail the session.
+        Raises `SessionClosed`, `SessionTombstoned`, `EngineTimeout`, `SessionFailed`, `JournalError`; but for
+        the first two, these fail the session.
         """
-        return await to_the_end(self._reset(resume))
-
-    async def _reset(self, resume: bool) -> ResetDone:
-        async with self._resets:
-            try:
-                done = await self._restart(resume)
-            except (SessionClosed, SessionTombstoned):
-                raise
-            except SessionError as error:
-                self.fail(error)
-                raise
-        if self._player is not None:
-            self._player.outbox.put(done)
-            self._player.wake()
-        return done
-
-    async def _restart(self, resume: bool) -> ResetDone:
-        async with self._intake.lock:
-            discarded = self._protocol.reset(resume)
+        self._touch()
+        try:
+            return await to_the_end(self._epochs.reset(resume))
+        finally:
             self._moved()
-            self._runner.restart()
-            if self._player is not None:
-                self._player.schedule.restart(resume)
-            done = ResetDone(self._protocol.epoch, discarded)
-            await self._pen.write(facts.SessionReset(done.epoch, resume))
-        await self._world.reset(self._turn)
-        self._protocol.require_alive()  # a close may have come meanwhile
-        self._protocol.reset_done()
-        return done
+
+    async def rewind(self, chunks: int) -> Rewound:
+        """Back to where so many chunks of this world were committed; the stream goes on from there.
+
+        Events keep their ids, and pending ones stay pending. Also puts `Rewound` into the outbox. Raises
+        `NoSuchChunk`, `EngineTimeout`, `JournalError`, or the state's refusal, and then nothing has changed;
+        `SessionFailed`, `EngineUnavailable` and `CapacityExceeded` where the world could not be brought back.
+        """
+        self._touch()
+        return await to_the_end(self._epochs.rewind(chunks))
+
+    async def revive(self, replay_after: int | None = None) -> None:
+        """Have the world in the engine before a chunk asks for it; see `Keeper.ensure`."""
+        if self._protocol.state is SessionState.ACTIVE:
+            await self._course.revive(replay_after)
+
+    async def fork(self, chunks: int | None, make: Callable[[Fork], Awaitable[T]]) -> T:
+        """What `make` does with where the fork begins: after so many chunks (None: all that are committed).
+
+        The world stands still meanwhile. Raises `NoSuchChunk`, `JournalError`, or the state's refusal.
+        """
+        self._touch()
+        return await self._epochs.fork(chunks, make)
 
     async def stop(self) -> None:
         """End the stream, after rolling back the chunk in flight; idempotent."""
-        if self._player is None or self._playing is None:
-            return
-        self._player.stop()
+        self._seat.end()
         await self._world.cancel()
-        await outlasting(self._playing)
+        await self._seat.ended()
+
+    async def evict(self) -> bool:
+        """Put the world away where nothing is due; it is made again when needed. False where it can't be.
+
+        Raises `SessionTombstoned`.
+        """
+        if not self.evictable:
+            return False
+        async with self._course.turn:
+            await self._keeper.put_away()
+        self._seat.tell(Evicted())
+        self._pen.note(facts.SessionSuspended("evicted"))
+        return True
+
+    @property
+    def evictable(self) -> bool:
+        """Whether the engine has its world, and nothing is under way or due."""
+        alive = self._protocol.state in (SessionState.ACTIVE, SessionState.FAILED)
+        busy = self._course.turn.locked() or self._epochs.lock.locked() or self._protocol.flight is not None
+        return alive and self._world.present and not busy and not self._seat.due(self._services.clock.now())
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody plays or watches it, or left just now."""
+        return self._seat.taken or self._seat.deserted or self.audience.watchers > 0
+
+    async def suspend(self, reason: str) -> None:
+        """End the stream and put the world away: the session lives on in its journal, this object does not.
+
+        Raises `SessionTombstoned` where the world could not be put away; then it is as an evicted one.
+        """
+        if self._ending is None or self._ending.done():
+            self._ending = asyncio.create_task(self._suspend(reason), name=f"suspend {self.session_id}")
+        await outlasting(self._ending)
+
+    async def _suspend(self, reason: str) -> None:
+        if self._protocol.state not in (SessionState.ACTIVE, SessionState.FAILED):
+            return
+        self._end_streams()
+        await self._world.cancel()
+        async with self._epochs.lock, self._course.turn:
+            if self._protocol.state not in (SessionState.ACTIVE, SessionState.FAILED):
+                return
+            await self._keeper.put_away()
+            self._protocol.suspend()
+            self._moved()
+        async with self._intake.lock:
+            await asyncio.wait([self._pen.note(facts.SessionSuspended(reason))])
+        self._gone(self)
 
     async def close(self, reason: str = "closed") -> None:
         """End the stream and release the world; idempotent. May be tried again after `SessionTombstoned`."""
-        if self._protocol.state is SessionState.CLOSED:
+        if self._protocol.state in (SessionState.CLOSED, SessionState.SUSPENDED):
             return
         if self._closing is None or self._closing.done():
             self._closing = asyncio.create_task(self._close(reason), name=f"close {self.session_id}")
@@ -269,11 +346,9 @@ class Session:
     async def _close(self, reason: str) -> None:
         self._protocol.begin_close()
         self._moved()
-        if self._player is not None:
-            self._player.outbox.put(Done(self._player.chunks, stopped=True))
-            self._player.stop()
+        self._end_streams()
         try:
-            await self._world.release(self._turn)
+            await self._world.release(self._course.turn)
         except SessionTombstoned as failure:
             self._protocol.end_close(failure.message)
             self._moved()
@@ -282,8 +357,9 @@ class Session:
         self._protocol.end_close()
         self._moved()
         await asyncio.wait([self._pen.note(facts.SessionClosed(reason))])
+        await self._keeper.discard()
         self._services.observer.session_closed(reason)
-        self._closed(self)
+        self._gone(self)
 
     def fail(self, error: SessionError) -> None:
         """The session can't go on: its stream ends, and it can be reset or closed."""
@@ -294,27 +370,18 @@ class Session:
         protocol.fail(error.message)
         self._moved()
         self._pen.note(facts.SessionFailed(*at, error.code, error.message))
-        if self._player is not None:
-            self._player.outbox.put(Failed(error.code, error.message, error.retryable))
-            self._player.stop()
-        if isinstance(error, EngineUnavailable):
-            self._lost(error.message)
+        failed = Failed(error.code, error.message, error.retryable)
+        self._seat.end(failed)
+        self.audience.end(failed)
 
     # Parts
 
-    @property
-    def _streaming(self) -> bool:
-        return self._playing is not None and not self._playing.done()
+    def _end_streams(self) -> None:
+        self._seat.end(Done(self._seat.chunks, stopped=True))
+        self.audience.end(Done(0, stopped=True))
 
-    def _require_idle(self) -> None:
-        self._protocol.require_alive()
-        if self._streaming:
-            raise AlreadyPlaying(f"session {self.session_id!r} has a stream already")
-
-    def _taken(self, event_id: int) -> None:
-        if self._player is not None:
-            self._player.schedule.taken(event_id)
-            self._player.wake()
+    def _touch(self) -> None:
+        self.used_at = self._services.clock.now()
 
     def _moved(self) -> None:
         before, after = self._state, self._protocol.state

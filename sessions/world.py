@@ -3,32 +3,119 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
-from engine.api import CloseFailed, EngineError, EngineLost, OpenWorld, UnknownWorld
-from sessions import facts
+from engine.api import (
+    CapacityReached,
+    CloseFailed,
+    EncodedChunk,
+    EngineError,
+    EngineLost,
+    OpenWorld,
+    SnapshotRefused,
+    UnknownWorld,
+)
 from sessions.engine_errors import as_session_error
-from sessions.errors import EngineTimeout, JournalCorrupt, JournalError, SessionFailed, SessionTombstoned
+from sessions.errors import (
+    ChunkAborted,
+    EngineTimeout,
+    SessionError,
+    SessionFailed,
+    SessionTombstoned,
+    WorldLost,
+)
+from sessions.history import History
+from sessions.rebuilding import Rebuilder, Rerun
 from sessions.services import Services
 from sessions.spec import SessionSpec
 
 
 class World:
-    """The session instance `name`. Raises session errors alone."""
+    """The session instance `name`. Raises session errors alone.
+
+    `present`: the engine has it, where the session stands; as far as is known.
+    """
 
     def __init__(self, services: Services, name: str) -> None:
         self.name = name
+        self.present = False
+        self._services = services
         self._engine = services.engine
-        self._journal = services.journal
         self._limits = services.limits
         self._released = False
 
     async def open(self, spec: SessionSpec) -> None:
         """Make it. Whoever gives up waiting leaves none behind."""
+        while True:
+            try:
+                await self._engine.open_world(open_request(self.name, spec))
+            except CapacityReached as full:
+                if not await self._services.make_room(self.name):
+                    raise as_session_error(full) from full
+            except EngineError as error:
+                raise as_session_error(error) from error
+            else:
+                self.present = True
+                return
+
+    async def fork(self, source: World, spec: SessionSpec) -> bool:
+        """Make it as `source` is; False where that has to be done from its history."""
         try:
-            await self._engine.open_world(open_request(self.name, spec))
+            await self._engine.fork_world(source.name, open_request(self.name, spec))
+        except (UnknownWorld, SnapshotRefused, CapacityReached, EngineLost):
+            return False
         except EngineError as error:
             raise as_session_error(error) from error
+        self.present = True
+        return True
+
+    async def snapshot(self) -> bytes:
+        """All of it, after its last committed chunk. Raises `WorldLost`, `SessionFailed`."""
+        try:
+            return (await self._engine.snapshot_world(self.name)).data
+        except (UnknownWorld, EngineLost) as error:
+            self.present = False
+            raise WorldLost(str(error)) from error
+        except EngineError as error:
+            raise as_session_error(error) from error
+
+    async def rebuild(
+        self,
+        history: History,
+        check: Callable[[], None],
+        replay_from: int | None = None,
+        rerun: Rerun | None = None,
+    ) -> EncodedChunk | None:
+        """Make it again as its history leaves it; see `Rebuilder`.
+
+        Answers the media of a shown chunk in flight, which is run again too.
+        """
+
+        def wanted() -> None:
+            check()
+            if self._released:
+                raise ChunkAborted("the session is being closed")
+
+        await self.put_away()  # whatever is left of an attempt that was broken off
+        rebuilder = Rebuilder(self._services, open_request(self.name, history.spec), wanted)
+        await rebuilder.rebuild(history, replay_from, rerun)
+        media = None if history.flight is None else await rebuilder.run_again(history.flight)
+        self.present = True
+        return media
+
+    async def put_away(self) -> None:
+        """Give its memory back for now; it is rebuilt later. Raises `SessionTombstoned`."""
+        self.present = False
+        try:
+            async with asyncio.timeout(self._limits.close_s):
+                await self._engine.close_world(self.name)
+        except EngineLost:
+            pass
+        except TimeoutError:
+            raise SessionTombstoned(f"the world was not put away in {self._limits.close_s:g} s") from None
+        except EngineError as error:
+            raise SessionTombstoned(str(error)) from error
 
     async def cancel(self) -> None:
         """Ask that the chunk in flight be rolled back; a lost engine has done so."""
@@ -36,9 +123,8 @@ class World:
             await self._engine.cancel_chunk(self.name)
 
     async def reset(self, turn: asyncio.Lock) -> None:
-        """Back to the first frame, once the chunk that runs has left its `turn`; made anew where it was lost.
-
-        Raises `EngineTimeout`, `EngineUnavailable`, `CapacityExceeded`, `SessionFailed`.
+        """Back to the first frame, once the chunk that runs has left its `turn`; a lost world is left for
+        later. Raises `EngineTimeout`, `SessionFailed`.
         """
         try:
             async with asyncio.timeout(self._limits.reset_s):
@@ -51,31 +137,18 @@ class World:
             raise EngineTimeout(message) from None
         except EngineError as error:
             raise as_session_error(error) from error
-        except JournalError:
+        except SessionError:
             raise
         except Exception as bug:
             raise SessionFailed(f"the engine broke its contract in a reset: {bug!r}") from bug
 
     async def _reset(self) -> None:
+        if not self.present:
+            return
         try:
             await self._engine.reset_world(self.name)
-        except UnknownWorld:
-            await self._reopen()
-
-    async def _reopen(self) -> None:
-        """Make it again as it was opened; a release that comes meanwhile wins."""
-        spec = await self._opened_with()
-        if not self._released:
-            await self._engine.open_world(open_request(self.name, spec))
-        if self._released:
-            await self._engine.close_world(self.name)
-
-    async def _opened_with(self) -> SessionSpec:
-        """What the session was opened with, image included (which is kept in the journal alone)."""
-        for record in await self._journal.read(self.name, limit=1):
-            if isinstance(record.fact, facts.SessionOpened):
-                return record.fact.spec
-        raise JournalCorrupt(f"the life of {self.name} does not begin with its opening")
+        except (UnknownWorld, EngineLost):
+            self.present = False
 
     async def release(self, turn: asyncio.Lock) -> None:
         """Give its memory back, after the chunk that runs; raises `SessionTombstoned` where that fails."""

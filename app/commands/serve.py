@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from app.bootstrap import build_engine, build_journal, build_reducers
+from app.bootstrap import build_engine, build_reducers, build_stores
+from app.data_lock import DataInUse, DataLock
 from app.edge import Edge
 from app.main import create_app
 from app.serving import Server, address
@@ -73,7 +74,17 @@ def serve(
         raise typer.BadParameter(str(error)) from None
     _require_protection(settings)
     configure_logging(settings.log_level)
-    raise typer.Exit(asyncio.run(run(settings)))
+    lock = DataLock(settings.data)
+    try:
+        lock.acquire()
+    except (DataInUse, OSError) as error:
+        typer.echo(f"worldline: {error}", err=True)
+        raise typer.Exit(1) from None
+    try:
+        status = asyncio.run(run(settings))
+    finally:
+        lock.release()
+    raise typer.Exit(status)
 
 
 def configure_logging(level: LogLevel) -> None:
@@ -87,7 +98,7 @@ def configure_logging(level: LogLevel) -> None:
 
 async def run(settings: Settings) -> int:
     """Serve until told to stop. Returns the exit status: 1 where the model could not be loaded."""
-    app = create_app(settings, build_engine(settings), build_journal(settings), build_reducers())
+    app = create_app(settings, build_engine(settings), build_stores(settings), build_reducers())
     edge: Edge = app.state.edge
     server = Server(app, settings, edge.drain)
     serving = asyncio.create_task(server.serve())

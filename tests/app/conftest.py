@@ -14,6 +14,7 @@ from app.edge import Edge
 from app.main import create_app
 from app.serving import Server, address
 from app.settings import Settings
+from app.stores import Stores
 from engine.api import Engine
 from engine.pattern.engine import PatternEngine
 from sessions.memory_journal import MemoryJournal
@@ -35,10 +36,12 @@ class Running:
 
 
 @asynccontextmanager
-async def running(engine: Engine | None = None, **settings: Any) -> AsyncIterator[Running]:
+async def running(
+    engine: Engine | None = None, stores: Stores | None = None, **settings: Any
+) -> AsyncIterator[Running]:
     """Serve until the block ends."""
     chosen = Settings(port=0, **settings)
-    app = create_app(chosen, engine or PatternEngine(), MemoryJournal(), build_reducers())
+    app = create_app(chosen, engine or PatternEngine(), stores or Stores(MemoryJournal()), build_reducers())
     server = Server(app, chosen, app.state.edge.drain)
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
@@ -57,8 +60,10 @@ async def start_server() -> AsyncIterator[Callable[..., Awaitable[Running]]]:
     """Start servers with an engine and settings of the test's own."""
     async with AsyncExitStack() as stack:
 
-        async def start(engine: Engine | None = None, **settings: Any) -> Running:
-            return await stack.enter_async_context(running(engine, **settings))
+        async def start(
+            engine: Engine | None = None, stores: Stores | None = None, **settings: Any
+        ) -> Running:
+            return await stack.enter_async_context(running(engine, stores, **settings))
 
         yield start
 

@@ -13,6 +13,7 @@ from app.client import Client, ServerError
 from app.main import create_app
 from app.serving import Server, address
 from app.settings import Settings
+from app.stores import Stores
 from engine.api import EngineError, EngineState, ModelCard
 from engine.pattern.engine import PatternEngine
 from sessions.memory_journal import MemoryJournal
@@ -43,7 +44,7 @@ class Slow(PatternEngine):
 
 async def test_while_the_model_loads_the_server_lives_but_is_not_ready() -> None:
     engine, settings = Slow(), Settings(port=0)
-    app = create_app(settings, engine, MemoryJournal(), build_reducers())
+    app = create_app(settings, engine, Stores(MemoryJournal()), build_reducers())
     server = Server(app, settings, app.state.edge.drain)
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
@@ -115,7 +116,7 @@ async def test_metrics_tell_sessions_stages_latencies_and_closes(server: Any) ->
         assert during["worldline_worlds"] == 1 and during["worldline_pages_in_use"] > 0
         await stream.send("session.stop")
         await stream.done()
-    await server.until(lambda: not server.edge.manager.list())
+    await server.until(lambda: not server.edge.manager.awake_count)
     after = await samples(server)
     assert after["worldline_sessions|active"] == 0
     for stage in ("queue", "denoise", "decode", "encode", "commit", "overhead"):

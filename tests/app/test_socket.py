@@ -250,7 +250,7 @@ async def test_stop_ends_with_done_and_a_clean_close(server: Any) -> None:
         done = await stream.done()
         assert done["stopped"] is True
         assert stream.socket.close_code == 1000
-    assert server.edge.manager.list() == []
+    assert server.edge.manager.awake_count == 0
 
 
 async def test_close_ends_stream_and_session(server: Any) -> None:
@@ -361,7 +361,7 @@ async def test_a_bad_start_is_refused_by_name_before_video_start(
     import re
 
     assert re.search(says, refused.message)
-    assert server.edge.manager.list() == []
+    assert server.edge.manager.awake_count == 0
 
 
 @pytest.mark.parametrize(
@@ -472,7 +472,7 @@ async def test_breaking_the_protocol_mid_stream_ends_with_one_error(
             while True:
                 await stream.receive()
     assert (ended.value.code, ended.value.close_code) == (code, close_code)
-    assert server.edge.manager.list() == []
+    assert server.edge.manager.awake_count == 0
 
 
 async def test_text_that_is_not_utf_8_closes_with_1007(server: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -483,14 +483,14 @@ async def test_text_that_is_not_utf_8_closes_with_1007(server: Any, caplog: pyte
             while True:
                 await stream.receive()
     assert closed.value.close_code == 1007
-    await server.until(lambda: not server.edge.manager.list())
+    await server.until(lambda: not server.edge.manager.awake_count)
     assert not caplog.records
 
 
 async def test_a_client_that_leaves_takes_its_session_along(server: Any) -> None:
     async with server.client.stream(**MEADOW) as stream:
         await stream.chunk()
-    await server.until(lambda: not server.edge.manager.list())
+    await server.until(lambda: not server.edge.manager.awake_count)
     assert server.edge.engine.status().worlds == 0
 
 
@@ -510,7 +510,7 @@ async def test_a_client_that_neither_reads_nor_writes_is_let_go(start_server: St
         with pytest.raises(ServerError) as stalled:
             await stream.receive()
     assert (stalled.value.code, stalled.value.close_code) == ("stalled", 4408)
-    await server.until(lambda: not server.edge.manager.list())
+    await server.until(lambda: not server.edge.manager.awake_count)
 
 
 async def test_a_reader_that_stopped_is_reaped_with_its_socket(start_server: Start) -> None:
@@ -519,8 +519,8 @@ async def test_a_reader_that_stopped_is_reaped_with_its_socket(start_server: Sta
     big = {"width": 832, "height": 480, "format": "jpeg", "extra_params": {"pace_to_media_time": False}}
     async with connect(url, max_queue=1, proxy=None, close_timeout=0.1, ping_interval=None) as socket:
         await socket.send(json.dumps({"type": "session.start", **MEADOW, **big}))
-        await server.until(server.edge.manager.list)
-        await server.until(lambda: not server.edge.manager.list())
+        await server.until(lambda: server.edge.manager.awake_count)
+        await server.until(lambda: not server.edge.manager.awake_count)
         state = server.server.server_state
         await server.until(lambda: not state.tasks and not state.connections)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
@@ -20,14 +21,19 @@ from engine.api import (
     FrozenJson,
     ModelCard,
     OpenWorld,
+    SnapshotRefused,
     StageTimes,
     Tick,
     UnknownWorld,
+    WorldSnapshot,
 )
+from sessions.errors import StorageUnavailable
 from sessions.frozen import FrozenDict, digest
 from sessions.limits import Limits
 from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
+from sessions.recordings import RecordedChunk
+from sessions.snapshots import Point, StoredSnapshot, any_point
 from sessions.spec import Mode, SessionSpec
 
 CARD = ModelCard(
@@ -203,12 +209,107 @@ class ScriptedEngine:
                 self.worlds.pop(world, None)
             self.log.append("close")
 
+    async def snapshot_world(self, world: str) -> WorldSnapshot:
+        history = self.world(world).history
+        self.log.append("snapshot")
+        return WorldSnapshot(world, len(history), json.dumps(history).encode())
+
+    async def restore_world(self, request: OpenWorld, snapshot: bytes) -> None:
+        try:
+            history = json.loads(snapshot)
+        except ValueError as error:
+            raise SnapshotRefused("not JSON") from error
+        await self.open_world(request)
+        self.worlds[request.world].history = history
+        self.log[-1] = "restore"
+
+    async def fork_world(self, source: str, request: OpenWorld) -> None:
+        history = list(self.world(source).history)
+        await self.open_world(request)
+        self.worlds[request.world].history = history
+        self.log[-1] = "fork"
+
     def world(self, name: str) -> ScriptedWorld:
         if self.state is not EngineState.READY:
             raise EngineLost("the worker died")
         if name not in self.worlds:
             raise UnknownWorld(f"no world {name}")
         return self.worlds[name]
+
+
+class Mortal(ScriptedEngine):
+    """Its worker can die and come back without its worlds."""
+
+    def die(self) -> None:
+        self.state = EngineState.RESTARTING
+        for world in self.worlds.values():
+            world.cancelled.set()
+        self.worlds.clear()
+
+    def come_back(self) -> None:
+        self.state = EngineState.READY
+
+    async def probe(self, tick: Tick) -> None:
+        await self.gate.wait()
+        self.world(tick.world)
+
+    async def commit(self, tick: Tick) -> ChunkCommitted:
+        self.world(tick.world)
+        return await super().commit(tick)
+
+
+class MemorySnapshots:
+    """Snapshots in a dict; `full` refuses to write, and `data` may be spoiled."""
+
+    def __init__(self) -> None:
+        self.data: dict[tuple[str, Point], bytes] = {}
+        self.full = False
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def save(self, world: str, point: Point, data: bytes) -> None:
+        if self.full:
+            raise StorageUnavailable("no space left on device")
+        self.data[world, point] = data
+
+    async def newest(self, world: str, usable: Callable[[Point], bool] = any_point) -> StoredSnapshot | None:
+        points = [point for point in await self.points(world) if usable(point)]
+        return StoredSnapshot(world, points[-1], self.data[world, points[-1]]) if points else None
+
+    async def points(self, world: str) -> list[Point]:
+        return sorted(point for name, point in self.data if name == world)
+
+    async def discard(self, world: str, unusable: Callable[[Point], bool] = any_point) -> None:
+        for point in await self.points(world):
+            if unusable(point):
+                del self.data[world, point]
+
+
+class MemoryRecordings:
+    """Recordings in a list."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, list[RecordedChunk]] = {}
+        self.full = False
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def append(self, world: str, chunk: RecordedChunk) -> None:
+        if self.full:
+            raise StorageUnavailable("no space left on device")
+        if chunk not in self.kept.setdefault(world, []):
+            self.kept[world].append(chunk)
+
+    async def chunks(self, world: str) -> AsyncIterator[RecordedChunk]:
+        for chunk in self.kept.get(world, []):
+            yield chunk
+
+    async def discard(self, world: str) -> None:
+        self.kept.pop(world, None)
 
 
 def picture(world: ScriptedWorld, tick: Tick) -> EncodedChunk:

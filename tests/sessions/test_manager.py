@@ -27,6 +27,7 @@ from sessions.errors import (
     JournalUnavailable,
     SessionClosed,
     SessionExists,
+    SessionSuspended,
     SessionTombstoned,
     UnknownSession,
 )
@@ -192,7 +193,7 @@ async def test_a_refused_world_leaves_nothing(raised: Exception, becomes: type[E
     manager = await managed(Refusing(), journal=journal)
     with pytest.raises(becomes):
         await manager.create(replace(SPEC, session_id="s"))
-    assert manager.list() == []
+    assert await manager.list() == []
     assert await journal.latest("s") is None
 
 
@@ -226,17 +227,20 @@ async def test_a_bad_script_is_refused_before_a_world_is_made(
     assert engine.log == []
 
 
-async def test_more_sessions_than_the_engine_or_the_limit_has_room_for_are_refused() -> None:
+async def test_more_busy_sessions_than_the_engine_or_the_limit_has_room_for_are_refused() -> None:
     manager = await managed(ScriptedEngine(capacity=1))
     first = await manager.create(SPEC)
+    first.play()
     with pytest.raises(CapacityExceeded):
         await manager.create(SPEC)
     await first.close()
     await manager.create(SPEC)
     limited = await managed(limits=Limits(sessions=1))
-    await limited.create(SPEC)
+    (await limited.create(SPEC)).play()
     with pytest.raises(CapacityExceeded, match="1 sessions are open"):
         await limited.create(SPEC)
+    await manager.stop()
+    await limited.stop()
 
 
 async def test_without_a_ready_engine_nothing_is_opened() -> None:
@@ -261,7 +265,7 @@ async def test_whoever_gives_up_while_a_session_opens_leaves_none_behind() -> No
     engine.opens.set()
     await until(lambda: engine.log == ["open", "close"])
     assert engine.worlds == {}
-    await until(lambda: manager.list() == [])
+    await until(lambda: not manager._sessions)
     await manager.create(replace(SPEC, session_id="s"))
 
 
@@ -302,15 +306,15 @@ async def test_sessions_are_listed_in_order_by_state_owner_and_page() -> None:
     manager = await managed()
     for session_id, owner in (("c", "key-1"), ("a", "key-2"), ("b", "key-1"), ("d", "key-1")):
         await manager.create(replace(SPEC, session_id=session_id, owner=owner))
-    ids = [info.session_id for info in manager.list()]
+    ids = [info.session_id for info in await manager.list()]
     assert ids == ["a", "b", "c", "d"]
-    assert [info.session_id for info in manager.list(after="a", limit=2)] == ["b", "c"]
-    assert [info.session_id for info in manager.list(owner="key-1")] == ["b", "c", "d"]
-    assert manager.list(state=SessionState.FAILED) == []
+    assert [info.session_id for info in await manager.list(after="a", limit=2)] == ["b", "c"]
+    assert [info.session_id for info in await manager.list(owner="key-1")] == ["b", "c", "d"]
+    assert await manager.list(state=SessionState.FAILED) == []
     await manager.stop()
 
 
-async def test_stop_closes_everything_and_takes_nothing_new() -> None:
+async def test_stop_suspends_everything_and_takes_nothing_new() -> None:
     engine, journal = ScriptedEngine(), MemoryJournal()
     manager = await managed(engine, journal=journal)
     session = await manager.create(SPEC)
@@ -321,19 +325,34 @@ async def test_stop_closes_everything_and_takes_nothing_new() -> None:
     assert engine.worlds == {}
     assert engine.state is EngineState.STOPPED
     assert outbox.terminal is not None
-    assert await journal.open_lives() == []
+    assert [life.session_id for life in await journal.open_lives()] == [session.session_id]
     with pytest.raises(Draining):
         await manager.create(SPEC)
 
 
-async def test_what_a_former_server_left_open_is_closed_at_the_start() -> None:
+async def test_what_a_former_server_left_open_is_suspended_at_the_start() -> None:
     journal = MemoryJournal()
     before = await managed(journal=journal)
     await before.create(replace(SPEC, session_id="s"))  # and this server is never stopped
     after = await managed(journal=journal)
+    assert [info.state for info in await after.list()] == [SessionState.SUSPENDED]
+    with pytest.raises(SessionSuspended):
+        after.get("s")
+    with pytest.raises(SessionExists):
+        await after.create(replace(SPEC, session_id="s"))
+    await after.close("s")
+    await after.create(replace(SPEC, session_id="s"))
+
+
+async def test_a_tombstone_of_a_former_server_is_closed_at_the_start() -> None:
+    journal = MemoryJournal()
+    before = await managed(StuckClose(), journal=journal)
+    await before.create(replace(SPEC, session_id="s"))
+    with pytest.raises(SessionTombstoned):
+        await before.close("s")
+    after = await managed(journal=journal)
     life = await journal.latest("s")
     assert life is not None
-    assert life.closed
     assert (await journal.read(life.world))[-1].fact == facts.SessionClosed("server_restart")
     await after.create(replace(SPEC, session_id="s"))
 

@@ -27,7 +27,6 @@ from engine.api import (
     ChunkReady,
     Control,
     EncodedChunk,
-    EngineState,
     FrozenJson,
     Tick,
 )
@@ -37,7 +36,6 @@ from sessions.errors import (
     ChunkAborted,
     EchoMismatch,
     EngineTimeout,
-    EngineUnavailable,
     EventIdConflict,
     InvalidControl,
     JournalUnavailable,
@@ -389,88 +387,6 @@ async def test_an_engine_that_never_commits_fails_the_session() -> None:
     session = await (await managed(HalfAnswer())).create(STEPPED)
     with pytest.raises(SessionFailed, match="without committing"):
         await session.run_chunk()
-
-
-class Mortal(ScriptedEngine):
-    """Its worker can die and come back without its worlds."""
-
-    def die(self) -> None:
-        self.state = EngineState.RESTARTING
-        for world in self.worlds.values():
-            world.cancelled.set()
-        self.worlds.clear()
-
-    def come_back(self) -> None:
-        self.state = EngineState.READY
-
-    async def probe(self, tick: Tick) -> None:
-        await self.gate.wait()
-        self.world(tick.world)
-
-
-async def mortal() -> tuple[Mortal, SessionManager, Session, Session]:
-    engine = Mortal()
-    manager = await managed(engine)
-    busy = await manager.create(replace(STEPPED, session_id="busy"))
-    idle = await manager.create(replace(STEPPED, session_id="idle", scene=None, image=b"PNG"))
-    return engine, manager, busy, idle
-
-
-async def test_a_lost_engine_fails_all_its_sessions_idle_ones_too() -> None:
-    engine, _, busy, idle = await mortal()
-    engine.gate.clear()
-    chunk = asyncio.create_task(busy.run_chunk())
-    await until(lambda: engine.ticks)
-    engine.die()
-    engine.gate.set()
-    with pytest.raises((EngineUnavailable, SessionFailed), match="the worker died"):
-        await chunk
-    for session in (busy, idle):
-        assert session.info().state is SessionState.FAILED
-        assert "the worker died" in session.info().reason
-        with pytest.raises(SessionFailed):
-            await session.submit(press(1, "w"))
-
-
-async def test_a_loss_that_nobody_waited_for_is_noticed_when_someone_looks() -> None:
-    engine, manager, busy, _ = await mortal()
-    engine.die()
-    assert {info.state for info in manager.list()} == {SessionState.FAILED}
-    with pytest.raises(EngineUnavailable):
-        await busy.reset()
-
-
-async def test_an_event_for_a_lost_world_is_refused_instead_of_taken() -> None:
-    engine, _, busy, idle = await mortal()
-    engine.die()
-    with pytest.raises(SessionFailed):
-        await busy.submit(press(1, "w"))
-    assert await idle.interact("evt-a", "rain") is None
-
-
-async def test_after_a_restart_new_sessions_work_and_lost_ones_can_be_reset() -> None:
-    engine, manager, busy, idle = await mortal()
-    engine.die()
-    assert manager.get("idle").info().state is SessionState.FAILED
-    engine.come_back()
-    new = await manager.create(STEPPED)
-    await new.run_chunk()
-    await idle.reset(resume=True)
-    assert engine.worlds[idle.info().world].request.image == b"PNG"  # read back from the journal
-    await idle.run_chunk()
-    await busy.close()
-    assert busy.info().state is SessionState.CLOSED
-
-
-async def test_a_world_that_went_with_a_restart_unnoticed_fails_its_session_alone() -> None:
-    engine, manager, busy, idle = await mortal()
-    engine.die()
-    engine.come_back()
-    new = await manager.create(STEPPED)
-    with pytest.raises(SessionFailed, match="its world is gone"):
-        await idle.run_chunk()
-    assert new.info().state is SessionState.ACTIVE
-    assert busy.info().state is SessionState.ACTIVE
 
 
 # Resets

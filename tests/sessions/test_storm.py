@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import SPEC, ManualClock, calm, keys, managed, until
-from test_session import Mortal
+from session_fixtures import SPEC, ManualClock, Mortal, calm, keys, managed, until
 
 from engine.api import ChunkFailed, EngineState, Tick
 from sessions.errors import SessionError
@@ -133,7 +132,7 @@ async def test_whatever_clients_and_the_engine_do_nothing_is_left_over(seed: int
             engine.come_back()
     async with asyncio.timeout(20):
         await asyncio.gather(*lives)
-    assert manager.list() == []
+    assert await manager.list() == []
     assert engine.worlds == {}
     assert await journal.open_lives() == []
     for client in clients:

@@ -1,0 +1,108 @@
+"""`/v1/sessions/{id}`: what has been, and going back to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from app.packaging.movie import movie
+from app.refusals import NothingRecorded
+from app.replies import geometry
+from app.rest import MISSING, EdgeNow, Owner, TheInfo, TheSession, problems
+from app.strict_route import StrictRoute
+from app.views import Created, FactView, JournalPage, Links, RewindAnswer
+from app.wire import ForkRequest, RewindRequest
+from engine.api import EncodedChunk
+from sessions.recordings import RecordingStore
+
+router = APIRouter(
+    prefix="/v1/sessions/{session_id}",
+    route_class=StrictRoute,
+    responses=problems(s422="A field is wrong: `field` names it."),
+    tags=["histories"],
+)
+
+
+@router.post(
+    "/rewind",
+    summary="Back to an earlier chunk",
+    responses=problems(**MISSING, s409="It has no such chunk, or failed.", s504="The engine is too slow."),
+)
+async def rewind_session(session: TheSession, asked: RewindRequest) -> RewindAnswer:
+    """The world, prompt and controls are as they were before chunk `to_chunk`; events keep their ids."""
+    done = await session.rewind(asked.to_chunk)
+    return RewindAnswer(epoch=done.epoch, chunk_index=done.chunk_index)
+
+
+@router.post(
+    "/fork",
+    summary="Another session with the same past",
+    status_code=201,
+    responses=problems(**MISSING, s409="It has no such chunk, or the id is in use.", s503="No room."),
+)
+async def fork_session(
+    edge: EdgeNow, owner: Owner, info: TheInfo, asked: ForkRequest, response: Response
+) -> Created:
+    """A new session that goes on behind the first `at_chunk` chunks of this one, which goes on by itself."""
+    session, token = await edge.fork(info.session_id, asked, owner)
+    forked = session.info()
+    response.headers["Location"] = f"/v1/sessions/{session.session_id}"
+    return Created(
+        session_id=session.session_id,
+        token=token,
+        status=forked.state.value,
+        config=geometry(forked.spec, edge.card, edge.model_name),
+        links=Links.of(session.session_id),
+    )
+
+
+@router.get("/journal", summary="Its facts", responses=problems(**MISSING))
+async def read_journal(
+    edge: EdgeNow,
+    info: TheInfo,
+    after: Annotated[int, Query(ge=-1, description="`next` of the page before.")] = -1,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> JournalPage:
+    """All that the session is follows from these, in their order."""
+    records = await edge.stores.journal.read(info.world, after, limit + 1)
+    page = records[:limit]
+    more = len(records) > limit
+    return JournalPage(
+        facts=[FactView.of(record) for record in page], next=page[-1].sequence if more else None
+    )
+
+
+@router.get(
+    "/video.mp4",
+    summary="The whole recording",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "All that was shown and is kept, as it was encoded.",
+            "content": {"video/mp4": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **problems(**MISSING),
+    },
+)
+async def read_video(edge: EdgeNow, info: TheInfo) -> StreamingResponse:
+    """Chunk after chunk in the order in which they were shown, across resets and rewinds."""
+    recordings = edge.stores.recordings
+    pieces = None if recordings is None else movie(_media(recordings, info.world))
+    first = None if pieces is None else await anext(pieces, None)
+    if pieces is None or first is None:
+        raise NothingRecorded(f"of session {info.session_id!r} nothing is recorded")
+
+    async def body() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return StreamingResponse(body(), media_type="video/mp4")
+
+
+async def _media(recordings: RecordingStore, world: str) -> AsyncIterator[EncodedChunk]:
+    async for chunk in recordings.chunks(world):
+        yield chunk.media

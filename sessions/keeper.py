@@ -1,0 +1,178 @@
+"""Keeps one session's world: takes its snapshots, puts it away, and makes it again where it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from sessions.audience import Audience
+from sessions.errors import (
+    ChunkAborted,
+    JournalCorrupt,
+    SessionError,
+    SessionFailed,
+    StorageUnavailable,
+    WorldLost,
+)
+from sessions.history import History, read_history
+from sessions.outputs import ChunkOutput
+from sessions.protocol import SessionProtocol
+from sessions.readiness import engine_ready
+from sessions.runner import ChunkRunner
+from sessions.services import Services
+from sessions.snapshots import Point
+from sessions.world import World
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """All calls but `lost` are made by whoever has the session's turn.
+
+    `point` is where the world's own line of chunks stands: there a snapshot is of use.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        world: World,
+        protocol: SessionProtocol,
+        runner: ChunkRunner,
+        audience: Audience,
+        point: Point | None = None,
+    ) -> None:
+        self.point = point
+        self._services = services
+        self._limits = services.limits
+        self._world = world
+        self._protocol = protocol
+        self._runner = runner
+        self._audience = audience
+        self._losses = 0  # since the last commit
+        self._saving: asyncio.Task[None] | None = None
+
+    # Losing and finding
+
+    def lost(self, loss: WorldLost) -> None:
+        """The engine does not have the world any more. Raises `SessionFailed` where that was too often."""
+        self._world.present = False
+        self._losses += 1
+        if self._losses > self._limits.revivals:
+            message = f"its world was lost {self._losses} times in a row: {loss.message}"
+            raise SessionFailed(message) from loss
+
+    async def ensure(self, replay_after: int | None = None) -> None:
+        """The engine has the world where the session stands: at once where nothing is to be done.
+
+        A world that is made again runs the shown chunk in flight again, and commits it. The chunks behind the
+        transport index `replay_after` are wanted on the tape. Raises `EngineUnavailable`, `CapacityExceeded`,
+        `ChunkAborted` (a reset came), `SessionFailed`, `JournalError`, or the state's refusal.
+        """
+        while not self._world.present:
+            await engine_ready(self._services.engine, self._services.clock, self._limits.revive_s)
+            try:
+                await self._rebuild(replay_after)
+            except WorldLost as loss:
+                self.lost(loss)
+            except JournalCorrupt as error:
+                raise SessionFailed(f"its history can't be followed: {error.message}") from error
+
+    async def _rebuild(self, replay_after: int | None) -> None:
+        epoch, services = self._protocol.epoch, self._services
+
+        def check() -> None:
+            self._protocol.require_alive()
+            if self._protocol.epoch != epoch:
+                raise ChunkAborted("the session was reset")
+
+        check()
+        history = await read_history(
+            services.journal, self._world.name, services.reducers, self._limits.pending_events
+        )
+        again: list[ChunkOutput] = []
+        first = None if replay_after is None else _first_missing(history, replay_after)
+        media = await self._world.rebuild(
+            history, check, first, lambda link, media: again.append(self._runner.again(link, media))
+        )
+        self._audience.tape.prepend([output for output in again if output.tick.epoch == epoch])
+        if history.flight is not None and media is not None:
+            if self._runner.unfinished is None:
+                self._audience.show(self._runner.again(history.flight, media))
+            await self._audience.recorded()
+            check()
+            self._runner.recommit(history.flight)
+        self.point = self._point(history)
+
+    def _point(self, history: History) -> Point | None:
+        last = history.flight or (history.line[-1] if history.line else None)
+        if last is None or last.begun.tick.world != self._world.name:
+            return None
+        return Point(last.begun.tick.epoch, last.begun.tick.chunk_index + 1)
+
+    # Snapshots
+
+    async def committed(self, output: ChunkOutput) -> None:
+        """A chunk was committed; takes a snapshot where one is due."""
+        self._losses = 0
+        self.point = Point(output.tick.epoch, output.tick.chunk_index + 1)
+        if self.point.chunks % self._limits.snapshot_every == 0:
+            busy = self._saving is not None and not self._saving.done()
+            if not busy:  # a store that is slow gets fewer of them
+                await self._snapshot()
+
+    async def put_away(self) -> None:
+        """A snapshot, and the engine's memory is free. Raises `SessionTombstoned`."""
+        if self._world.present:
+            await self._snapshot()
+        if self._saving is not None:
+            await self._saving
+        await self._world.put_away()
+
+    async def rewound(self, history: History) -> None:
+        """The session has gone back: so does the world. Raises as `ensure` does, or `SessionTombstoned`."""
+        await self._world.put_away()
+        self._losses = 0
+        await self.ensure()
+        await self.discard(history)
+
+    async def _snapshot(self) -> None:
+        """Of the world as it is now; written beside what follows. Without it a revival takes longer."""
+        store, point = self._services.snapshots, self.point
+        if store is None or point is None:
+            return
+        try:
+            data = await self._world.snapshot()
+        except SessionError as error:
+            log.warning("no snapshot of %s: %s", self._world.name, error)
+            return
+        self._saving = asyncio.create_task(self._save(point, data))
+
+    async def _save(self, point: Point, data: bytes) -> None:
+        assert self._services.snapshots is not None
+        try:
+            await self._services.snapshots.save(self._world.name, point, data)
+        except StorageUnavailable as error:
+            log.warning("a snapshot of %s was not written: %s", self._world.name, error)
+
+    async def discard(self, history: History | None = None) -> None:
+        """Remove the snapshots that nobody can return to: all, or those off the line of `history`."""
+        if self._services.snapshots is None:
+            return
+        kept = set()
+        if history is not None:
+            kept = {Point(link.begun.tick.epoch, link.begun.tick.chunk_index + 1) for link in history.line}
+        if self._saving is not None:
+            await self._saving
+        try:
+            await self._services.snapshots.discard(self._world.name, lambda point: point not in kept)
+        except StorageUnavailable as error:
+            log.warning("old snapshots of %s were not removed: %s", self._world.name, error)
+
+
+def _first_missing(history: History, after: int) -> int:
+    """The position in the line of the first chunk behind a transport index, in the current epoch."""
+    epoch = history.protocol.epoch
+    for position, link in enumerate(history.line):
+        if link.begun.tick.epoch == epoch and link.begun.transport_index > after:
+            return position
+    return len(history.line)

@@ -1,0 +1,113 @@
+"""The suspended sessions of a server: alive in the journal, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from engine.api import Reducer
+from sessions import facts
+from sessions.clock import Clock
+from sessions.history import History, read_history
+from sessions.info import SessionInfo
+from sessions.journal import Journal
+from sessions.observer import Observer
+from sessions.pen import Pen
+from sessions.state import SessionState
+
+
+@dataclass(slots=True)
+class Sleeper:
+    """One of them; what is known of it is looked up when somebody asks."""
+
+    session_id: str
+    world: str
+    opened_at: float
+    info: SessionInfo | None = None
+
+
+class Sleepers:
+    """By session id."""
+
+    def __init__(
+        self, journal: Journal, reducers: Mapping[str, Reducer], clock: Clock, observer: Observer
+    ) -> None:
+        self._journal = journal
+        self._reducers = reducers
+        self._clock = clock
+        self._observer = observer
+        self._sleepers: dict[str, Sleeper] = {}
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._sleepers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sleepers)
+
+    async def start(self) -> None:
+        """Find the sessions that a former server left open. A tombstone's memory went with its engine."""
+        for life in await self._journal.open_lives():
+            last = await self._journal.read(life.world, after=life.facts - 2)
+            if last and isinstance(last[-1].fact, facts.CleanupFailed):
+                pen = Pen(self._journal, life.world, self._clock, life.facts)
+                await pen.write(facts.SessionClosed("server_restart"))
+            else:
+                self._sleepers[life.session_id] = Sleeper(life.session_id, life.world, life.opened_at)
+                self._observer.session_moved(None, SessionState.SUSPENDED)
+
+    def add(self, session_id: str, world: str, opened_at: float) -> None:
+        """A session was suspended."""
+        self._sleepers[session_id] = Sleeper(session_id, world, opened_at)
+
+    def world_of(self, session_id: str) -> str:
+        """Its session instance."""
+        return self._sleepers[session_id].world
+
+    async def history(self, session_id: str) -> tuple[History, float]:
+        """Its history, and when it was opened. Raises `JournalError`."""
+        sleeper = self._sleepers[session_id]
+        history = await read_history(self._journal, sleeper.world, self._reducers)
+        history.revived = True
+        return history, sleeper.opened_at
+
+    def woken(self, session_id: str) -> None:
+        """It is a session again."""
+        self._sleepers.pop(session_id, None)
+
+    async def info(self, session_id: str) -> SessionInfo:
+        """Where it stands. Raises `JournalError`."""
+        sleeper = self._sleepers[session_id]
+        if sleeper.info is None:
+            sleeper.info = _info(*await self.history(session_id))
+        return sleeper.info
+
+    async def close(self, session_id: str, reason: str) -> None:
+        """It ends without having been woken. Raises `JournalError`."""
+        sleeper = self._sleepers[session_id]
+        life = await self._journal.latest(session_id)
+        if life is not None and life.world == sleeper.world and not life.closed:
+            pen = Pen(self._journal, life.world, self._clock, life.facts)
+            await pen.write(facts.SessionClosed(reason))
+        if self._sleepers.pop(session_id, None) is not None:
+            self._observer.session_moved(SessionState.SUSPENDED, SessionState.CLOSED)
+            self._observer.session_closed(reason)
+
+
+def _info(history: History, opened_at: float) -> SessionInfo:
+    protocol = history.protocol
+    active = protocol.state is SessionState.ACTIVE
+    return SessionInfo(
+        session_id=protocol.session_id,
+        world=protocol.world,
+        state=SessionState.SUSPENDED if active else protocol.state,
+        reason=protocol.reason,
+        spec=replace(history.spec, image=None),
+        opened_at=opened_at,
+        epoch=protocol.epoch,
+        chunk_index=protocol.chunk_index,
+        event_floor=protocol.floor,
+        pending_event_ids=protocol.pending,
+        streaming=False,
+        waiting=protocol.waiting,
+        last_chunk=None,
+    )

@@ -1,0 +1,571 @@
+"""Sessions outlive their engine, their server and their clients, and show what an undisturbed run shows."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from session_fixtures import (
+    SPEC,
+    STEPPED,
+    ManualClock,
+    MemoryRecordings,
+    MemorySnapshots,
+    Mortal,
+    ScriptedEngine,
+    calm,
+    keys,
+    managed,
+    until,
+)
+
+from engine.api import OpenWorld, Tick
+from sessions import facts
+from sessions.errors import (
+    CapacityExceeded,
+    ChunksGone,
+    EngineUnavailable,
+    EventIdConflict,
+    NoSuchChunk,
+    ReplayDiverged,
+    SessionClosed,
+    SessionFailed,
+    SessionSuspended,
+)
+from sessions.events import Acceptance, Event
+from sessions.limits import Limits
+from sessions.manager import SessionManager
+from sessions.memory_journal import MemoryJournal
+from sessions.outbox import Outbox
+from sessions.outputs import ChunkOutput, Done, Evicted, Failed, InteractionQueued, Resumed, Rewound
+from sessions.session import Session
+from sessions.snapshots import Point
+from sessions.spec import Pacing
+from sessions.state import SessionState
+
+UNPACED = Pacing(to_media_time=False)
+S = replace(STEPPED, session_id="s")
+
+
+def press(event_id: int, *pressed: str) -> Event:
+    return Event(event_id, None, (keys(*pressed),))
+
+
+async def walk(session: Session, first: int, last: int) -> list[str]:
+    """Chunks first..last-1, each with an event of its own; their digests."""
+    digests = []
+    for number in range(first, last):
+        await session.submit(press(number, "wasd"[number % 4]))
+        digests.append((await session.run_chunk()).media.digest)
+    return digests
+
+
+async def undisturbed(chunks: int) -> list[str]:
+    return await walk(await (await managed()).create(S), 0, chunks)
+
+
+async def drain(outbox: Outbox) -> list[Any]:
+    """What waits now."""
+    outputs: list[Any] = []
+
+    async def read() -> None:
+        async for output in outbox:
+            outputs.append(output)
+
+    reader = asyncio.create_task(read())
+    await calm()
+    reader.cancel()
+    await asyncio.gather(reader, return_exceptions=True)
+    return outputs
+
+
+def chunks_of(outputs: list[Any]) -> list[ChunkOutput]:
+    return [output for output in outputs if isinstance(output, ChunkOutput)]
+
+
+# A worker that dies
+
+
+async def test_a_chunk_whose_worker_dies_is_run_again_on_another_one() -> None:
+    engine, clock, snapshots = Mortal(), ManualClock(), MemorySnapshots()
+    manager = await managed(engine, clock=clock, snapshots=snapshots, limits=Limits(snapshot_every=2))
+    session = await manager.create(S)
+    digests = await walk(session, 0, 5)
+    engine.gate.clear()
+    await session.submit(press(5, "a"))
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: len(engine.ticks) == 6)
+    engine.die()
+    engine.gate.set()
+    await until(lambda: clock.next_alarm is not None)
+    engine.come_back()
+    clock.advance(1.0)
+    digests.append((await chunk).media.digest)
+    digests += await walk(session, 6, 8)
+    assert digests == await undisturbed(8)
+    assert [tick.chunk_index for tick in engine.ticks[6:8]] == [4, 5]  # one since the snapshot, and itself
+    assert "restore" in engine.log
+
+
+async def test_a_chunk_that_was_shown_is_not_shown_again_but_committed() -> None:
+    engine, journal = Mortal(), MemoryJournal()
+    manager = await managed(engine, journal=journal)
+    session = await manager.create(replace(SPEC, session_id="s", pacing=UNPACED, num_frames=9 + 12 * 3))
+    engine.commits.clear()
+    outbox = session.play()
+    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    engine.die()
+    engine.come_back()
+    engine.commits.set()
+    outputs = [output async for output in outbox]
+    assert [chunk.transport_index for chunk in chunks_of(outputs)] == [0, 1, 2, 3]
+    assert outputs[-1] == Done(4, stopped=False)
+    begun = [r.fact for r in await journal.read(session.info().world) if isinstance(r.fact, facts.ChunkBegun)]
+    assert len(begun) == 4
+
+
+async def test_an_event_is_taken_while_the_engine_is_away() -> None:
+    engine, clock = Mortal(), ManualClock()
+    manager = await managed(engine, clock=clock)
+    session = await manager.create(S)
+    await session.run_chunk()
+    engine.die()
+    assert await session.submit(press(1, "w")) is Acceptance.ACCEPTED
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: clock.next_alarm is not None)
+    engine.come_back()
+    clock.advance(1.0)
+    assert (await chunk).started_event_ids == ("1",)
+
+
+async def test_a_world_that_is_lost_again_and_again_fails_its_session_with_the_reason() -> None:
+    class Poisoned(Mortal):
+        async def probe(self, tick: Tick) -> None:
+            if "w" in tick.conditioning["camera"]["keys"]:
+                self.die()
+                self.come_back()
+            await super().probe(tick)
+
+    manager = await managed(Poisoned(), limits=Limits(revivals=2))
+    session = await manager.create(S)
+    await session.run_chunk()
+    await session.submit(press(1, "w"))
+    with pytest.raises(SessionFailed, match="lost 3 times in a row: no world"):
+        await session.run_chunk()
+    assert session.info().state is SessionState.FAILED
+    await session.reset(resume=True)
+    await session.run_chunk()
+
+
+async def test_an_engine_that_stays_away_ends_the_stream_and_not_the_session() -> None:
+    engine, clock = Mortal(), ManualClock()
+    manager = await managed(engine, clock=clock, limits=Limits(revive_s=1.0))
+    session = await manager.create(replace(S, session_id="s"))
+    outbox = session.play()
+    await until(lambda: outbox.statistics().chunks == 1 and session.info().chunk_index == 1)
+    engine.die()
+    await session.interact("evt-a", "rain")
+    for _ in range(40):
+        await calm(5)
+        if clock.next_alarm is not None:
+            clock.advance(0.05)
+    outputs = [output async for output in outbox]
+    assert isinstance(outputs[-1], Failed)
+    assert (outputs[-1].code, outputs[-1].retryable) == ("engine_unavailable", True)
+    assert session.info().state is SessionState.SUSPENDED
+    engine.come_back()
+    assert (await session.run_chunk()).started_event_ids == ("evt-a",)
+
+
+async def test_a_stopped_engine_is_not_waited_for() -> None:
+    engine = ScriptedEngine()
+    manager = await managed(engine)
+    session = await manager.create(S)
+    await engine.stop()
+    with pytest.raises(EngineUnavailable):
+        await session.run_chunk()
+
+
+async def test_a_reset_needs_no_engine() -> None:
+    engine = Mortal()
+    manager = await managed(engine)
+    session = await manager.create(replace(S, scene=None, image=b"PNG"))
+    first = (await session.run_chunk()).media.digest
+    engine.die()
+    await session.reset(resume=True)
+    engine.come_back()
+    assert (await session.run_chunk()).media.digest == first
+    assert engine.worlds[session.info().world].request.image == b"PNG"  # read back from the journal
+
+
+# Suspending and waking
+
+
+async def test_a_suspended_session_goes_on_as_if_nothing_had_been() -> None:
+    engine, snapshots = ScriptedEngine(), MemorySnapshots()
+    manager = await managed(engine, snapshots=snapshots)
+    digests = await walk(await manager.create(S), 0, 3)
+    session = manager.get("s")
+    await session.suspend("disconnected")
+    assert engine.worlds == {}
+    assert (await manager.info("s")).state is SessionState.SUSPENDED
+    assert (await manager.info("s")).chunk_index == 3
+    with pytest.raises(SessionSuspended):
+        await session.submit(press(9, "w"))
+    woken = await manager.awake("s")
+    assert woken is not session
+    digests += await walk(woken, 3, 6)
+    assert digests == await undisturbed(6)
+    assert engine.log.count("restore") == 1
+    assert len(engine.ticks) == 6
+
+
+async def test_two_who_wake_a_session_get_the_same() -> None:
+    manager = await managed()
+    await (await manager.create(S)).suspend("disconnected")
+    first, second = await asyncio.gather(manager.awake("s"), manager.awake("s"))
+    assert first is second
+
+
+@pytest.mark.parametrize("kill_at", ["computing", "shown"])
+async def test_after_a_kill_another_server_goes_on_with_the_very_tick(kill_at: str) -> None:
+    journal, snapshots, engine = MemoryJournal(), MemorySnapshots(), ScriptedEngine()
+    limits = Limits(snapshot_every=2)
+    before = await managed(engine, journal=journal, snapshots=snapshots, limits=limits)
+    session = await before.create(S)
+    digests = await walk(session, 0, 3)
+    await session.submit(press(3, "d"))
+    (engine.gate if kill_at == "computing" else engine.commits).clear()
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: len(engine.ticks) == 4)
+    await calm()
+    shown = [output.media.digest for output in session.audience.tape.since(2)]
+    engine_now = ScriptedEngine()
+    after = await managed(engine_now, journal=journal, snapshots=snapshots, limits=limits)
+    woken = await after.awake("s")
+    if kill_at == "shown":
+        assert len(shown) == 1
+        await woken.revive()
+        assert [chunk.media.digest for chunk in woken.audience.tape.since(2)] == shown
+        digests += shown
+    else:
+        digests.append((await woken.run_chunk()).media.digest)
+    assert woken.info().chunk_index == 4
+    digests += await walk(woken, 4, 6)
+    assert digests == await undisturbed(6)
+    assert engine_now.ticks[0].chunk_index == 2  # not from the beginning
+    chunk.cancel()
+    await asyncio.gather(chunk, return_exceptions=True)
+
+
+async def test_no_acknowledged_event_is_lost_and_none_is_applied_twice() -> None:
+    journal = MemoryJournal()
+    before = await managed(journal=journal)
+    session = await before.create(S)
+    await session.submit(press(0, "w"))
+    await session.run_chunk()
+    await session.submit(press(1, "a"))
+    await session.interact("evt-b", "rain")
+    woken = await (await managed(journal=journal)).awake("s")
+    assert woken.info().pending_event_ids == (1, 2)
+    assert await woken.submit(press(0, "w")) is Acceptance.DUPLICATE
+    assert await woken.submit(press(1, "a")) is Acceptance.DUPLICATE
+    assert await woken.interact("evt-b", "rain") is Acceptance.DUPLICATE
+    chunk = await woken.run_chunk()
+    assert chunk.started_event_ids == ("1", "evt-b")
+    await woken.run_chunk()
+    with pytest.raises(EventIdConflict):
+        await woken.submit(Event(2, "snow"))
+
+
+async def test_a_snapshot_that_is_spoiled_or_wrong_costs_time_and_nothing_else() -> None:
+    snapshots, journal = MemorySnapshots(), MemoryJournal()
+    limits = Limits(snapshot_every=2)
+    before = await managed(snapshots=snapshots, journal=journal, limits=limits)
+    digests = await walk(await before.create(S), 0, 7)
+    world = before.get("s").info().world
+    assert await snapshots.points(world) == [Point(0, 2), Point(0, 4), Point(0, 6)]
+    snapshots.data[world, Point(0, 6)] = b"torn"
+    snapshots.data[world, Point(0, 4)] = snapshots.data[world, Point(0, 4)].replace(b'"', b'"0', 1)
+    engine = ScriptedEngine()
+    woken = await (await managed(engine, snapshots=snapshots, journal=journal, limits=limits)).awake("s")
+    digests += await walk(woken, 7, 9)
+    assert digests == await undisturbed(9)
+    assert [tick.chunk_index for tick in engine.ticks] == [4, 2, 3, 4, 5, 6, 7, 8]
+
+
+async def test_a_model_that_is_another_one_fails_the_session_instead_of_going_on_wrongly() -> None:
+    class Another(ScriptedEngine):
+        async def open_world(self, request: OpenWorld) -> None:
+            await super().open_world(replace(request, seed=request.seed + 1))
+
+    journal = MemoryJournal()
+    await walk(await (await managed(journal=journal)).create(S), 0, 2)
+    woken = await (await managed(Another(), journal=journal)).awake("s")
+    with pytest.raises(ReplayDiverged, match="chunk 0 of epoch 0"):
+        await woken.run_chunk()
+    assert woken.info().state is SessionState.FAILED
+
+
+async def test_full_stores_cost_neither_chunks_nor_sessions() -> None:
+    snapshots, recordings = MemorySnapshots(), MemoryRecordings()
+    snapshots.full = recordings.full = True
+    manager = await managed(snapshots=snapshots, recordings=recordings, limits=Limits(snapshot_every=1))
+    digests = await walk(await manager.create(S), 0, 3)
+    await manager.get("s").suspend("disconnected")
+    digests += await walk(await manager.awake("s"), 3, 5)
+    assert digests == await undisturbed(5)
+
+
+async def test_a_closed_session_takes_its_snapshots_along() -> None:
+    snapshots = MemorySnapshots()
+    manager = await managed(snapshots=snapshots, limits=Limits(snapshot_every=1))
+    for session_id in ("a", "b"):
+        await walk(await manager.create(replace(S, session_id=session_id)), 0, 2)
+    await manager.close("a")
+    await manager.get("b").suspend("disconnected")
+    assert snapshots.data
+    await manager.close("b")  # without waking it
+    assert not snapshots.data
+    with pytest.raises(SessionClosed):
+        await manager.awake("b")
+
+
+# Room
+
+
+async def test_an_idle_world_makes_room_and_comes_back_when_it_is_needed() -> None:
+    engine = ScriptedEngine(capacity=1)
+    manager = await managed(engine, snapshots=MemorySnapshots())
+    first = await manager.create(replace(S, session_id="first"))
+    outbox = first.play()
+    await until(lambda: first.info().chunk_index == 1)
+    second = await manager.create(replace(S, session_id="second"))
+    assert first.info().state is SessionState.SUSPENDED
+    assert Evicted() in await drain(outbox)
+    await second.run_chunk()
+    await first.interact("evt-a", "rain")
+    await until(lambda: first.info().chunk_index == 2)
+    assert second.info().state is SessionState.SUSPENDED
+    await manager.stop()
+
+
+async def test_the_least_recently_used_goes_first_and_a_busy_one_never() -> None:
+    engine, clock = ScriptedEngine(capacity=2), ManualClock()
+    manager = await managed(engine, clock=clock)
+    old = await manager.create(replace(S, session_id="old"))
+    clock.advance(1.0)
+    new = await manager.create(replace(S, session_id="new"))
+    clock.advance(1.0)
+    await old.submit(press(1, "w"))
+    await manager.create(replace(S, session_id="third"))
+    assert new.info().state is SessionState.SUSPENDED
+    assert old.info().state is SessionState.ACTIVE
+    engine.gate.clear()
+    chunks = [asyncio.create_task(manager.get(name).run_chunk()) for name in ("old", "third")]
+    await until(lambda: len(engine.ticks) == 2)
+    with pytest.raises(CapacityExceeded):
+        await new.run_chunk()
+    engine.gate.set()
+    await asyncio.gather(*chunks)
+    await new.run_chunk()
+
+
+async def test_a_session_that_nobody_plays_makes_place_in_memory() -> None:
+    manager = await managed(limits=Limits(sessions=1))
+    await manager.create(replace(S, session_id="a"))
+    await manager.create(replace(S, session_id="b"))
+    assert (await manager.info("a")).state is SessionState.SUSPENDED
+    assert [info.session_id for info in await manager.list()] == ["a", "b"]
+    await (await manager.awake("a")).run_chunk()
+    assert (await manager.info("b")).state is SessionState.SUSPENDED
+
+
+# Leaving and coming back
+
+
+async def played(manager: SessionManager, chunks: int) -> tuple[Session, Outbox]:
+    session = await manager.create(S)
+    outbox = session.play()
+    for number in range(1, chunks):
+        await session.interact(f"evt-{number}", "rain")
+        await until(lambda: session.info().chunk_index > number)  # noqa: B023
+    await until(lambda: session.info().chunk_index == chunks)
+    return session, outbox
+
+
+async def test_who_comes_back_in_time_gets_what_was_missed_and_nothing_twice() -> None:
+    clock = ManualClock()
+    manager = await managed(clock=clock)
+    session, outbox = await played(manager, 4)
+    session.leave(outbox)
+    clock.advance(29.0)
+    outputs = await drain(await session.resume(1))
+    assert outputs[0] == Resumed(2, 0, 4)
+    assert [chunk.transport_index for chunk in chunks_of(outputs)] == [2, 3]
+    clock.advance(60.0)
+    await calm()
+    assert session.info().state is SessionState.ACTIVE
+    await manager.stop()
+
+
+async def test_who_stays_away_leaves_a_suspended_session() -> None:
+    clock = ManualClock()
+    manager = await managed(clock=clock, recordings=MemoryRecordings())
+    session, outbox = await played(manager, 4)
+    session.leave(outbox)
+    clock.advance(30.0)
+    await until(lambda: session.info().state is SessionState.SUSPENDED and not manager._sessions)
+    woken = await manager.awake("s")
+    outputs = await drain(await woken.resume(1))
+    assert [chunk.transport_index for chunk in chunks_of(outputs)] == [2, 3]
+    assert chunks_of(outputs)[0].started_event_ids == ("evt-2",)
+    await manager.stop()
+
+
+async def test_without_a_recording_missed_chunks_are_computed_again() -> None:
+    clock, engine = ManualClock(), ScriptedEngine()
+    manager = await managed(engine, clock=clock, snapshots=MemorySnapshots(), limits=Limits(snapshot_every=2))
+    session, outbox = await played(manager, 4)
+    first = [chunk.media.digest for chunk in chunks_of(await drain(outbox))]
+    session.leave(outbox)
+    clock.advance(30.0)
+    await until(lambda: not manager._sessions)
+    woken = await manager.awake("s", replay_after=2)
+    outputs = await drain(await woken.resume(2))
+    assert [chunk.media.digest for chunk in chunks_of(outputs)] == first[3:]
+    await manager.stop()
+
+
+async def test_by_configuration_who_stays_away_leaves_a_closed_session() -> None:
+    clock = ManualClock()
+    manager = await managed(clock=clock, limits=Limits(suspends=False, grace_s=1.0))
+    session, outbox = await played(manager, 2)
+    session.leave(outbox)
+    clock.advance(1.0)
+    await until(lambda: session.info().state is SessionState.CLOSED)
+
+
+async def test_the_newest_connection_takes_over_without_a_gap() -> None:
+    manager = await managed()
+    session, outbox = await played(manager, 2)
+    newer = await session.resume(0)
+    gone = [output async for output in outbox][-1]
+    assert isinstance(gone, Failed) and gone.code == "taken_over"
+    session.leave(outbox)  # the older one ends after the newer one began
+    await session.interact("evt-z", "snow")
+    await until(lambda: session.info().chunk_index == 3)
+    outputs = await drain(newer)
+    assert [chunk.transport_index for chunk in chunks_of(outputs)] == [1, 2]
+    assert InteractionQueued("evt-z") in outputs
+    await manager.stop()
+
+
+async def test_what_was_never_sent_and_what_is_gone_is_refused() -> None:
+    manager = await managed(limits=Limits(tape_bytes=1))
+    session, _ = await played(manager, 4)
+    with pytest.raises(NoSuchChunk, match="the last one sent is 3"):
+        await session.resume(4)
+    with pytest.raises(ChunksGone, match="resume with last_transport_chunk_index 3"):
+        await session.resume(1)
+    assert chunks_of(await drain(await session.resume(2)))
+    await manager.stop()
+
+
+async def test_a_watcher_sees_from_the_last_chunk_on_and_a_slow_one_is_dropped() -> None:
+    manager = await managed(limits=Limits(watcher_bytes=3000))
+    session, _ = await played(manager, 2)
+    slow, quick = session.audience.attach(), session.audience.attach()
+    seen = chunks_of(await drain(quick))
+    for number in range(6):
+        await session.interact(f"more-{number}", "snow")
+        await until(lambda: session.info().chunk_index == 3 + number)  # noqa: B023
+        seen += chunks_of(await drain(quick))
+    assert [chunk.transport_index for chunk in seen] == list(range(1, 8))
+    terminal = [output async for output in slow][-1]
+    assert isinstance(terminal, Failed) and terminal.code == "watcher_too_slow"
+    await session.close()
+    assert (await drain(quick))[-1] == Done(0, stopped=True)
+
+
+# Going back
+
+
+async def test_a_rewound_session_repeats_what_followed_and_may_take_another_way() -> None:
+    engine, journal = ScriptedEngine(), MemoryJournal()
+    manager = await managed(
+        engine, journal=journal, snapshots=MemorySnapshots(), limits=Limits(snapshot_every=2)
+    )
+    session = await manager.create(S)
+    digests = await walk(session, 0, 6)
+    assert await session.rewind(3) == Rewound(1, 3)
+    info = session.info()
+    assert (info.epoch, info.chunk_index, info.event_floor) == (1, 3, 6)
+    await session.submit(press(6, "d"))  # as event 3 was
+    again = await session.run_chunk()
+    assert again.media.digest == digests[3]
+    assert again.transport_index == 6
+    await session.submit(press(7, "d"))
+    other = (await session.run_chunk()).media.digest
+    assert other != digests[4]
+    await session.suspend("disconnected")
+    woken = await manager.awake("s")
+    await woken.rewind(4)
+    await woken.submit(press(8, "d"))
+    assert (await woken.run_chunk()).media.digest == other
+    with pytest.raises(NoSuchChunk, match="to_chunk is 6: 5 chunks"):
+        await woken.rewind(6)
+    await woken.rewind(0)
+    await woken.submit(press(9, "w"))
+    assert (await woken.run_chunk()).media.digest == digests[0]
+
+
+async def test_a_stream_goes_on_behind_a_rewind() -> None:
+    manager = await managed()
+    session = await manager.create(replace(SPEC, session_id="s", pacing=UNPACED, num_frames=9 + 12 * 5))
+    outbox = session.play()
+    seen: list[Any] = []
+    async for output in outbox:
+        seen.append(output)
+        if isinstance(output, ChunkOutput) and output.transport_index == 3:
+            await session.rewind(1)
+    assert seen[-1].stopped is False
+    at = seen.index(Rewound(1, 1))
+    assert [chunk.tick.chunk_index for chunk in chunks_of(seen[at:])] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("at", [None, 2])
+async def test_a_fork_shares_the_past_and_nothing_else(at: int | None) -> None:
+    engine, journal = ScriptedEngine(), MemoryJournal()
+    manager = await managed(engine, journal=journal)
+    session = await manager.create(S)
+    digests = await walk(session, 0, 4)
+    fork = await manager.fork("s", replace(S, session_id="fork", owner="key-2"), at)
+    begin = 4 if at is None else at
+    info = fork.info()
+    assert (info.epoch, info.chunk_index, info.spec.owner) == (0, begin, "key-2")
+    assert ("fork" in engine.log) is (at is None)
+    same, theirs = await walk(fork, begin, 6), await walk(session, 4, 6)
+    assert digests[:begin] + same == digests + theirs == await undisturbed(6)
+    await fork.submit(press(6, "wasd"))
+    await session.submit(press(6, "w"))
+    assert (await fork.run_chunk()).media.digest != (await session.run_chunk()).media.digest
+    await session.close()
+    woken = await (await managed(journal=journal)).awake("fork")  # its journal leads to the other's
+    assert woken.info().chunk_index == 7
+    await woken.rewind(1)
+    assert (await walk(woken, 7, 8))[0] != ""
+    nested = await managed(journal=journal)
+    grandchild = await nested.fork("fork", replace(S, session_id="fork-2"), 1)
+    assert grandchild.info().chunk_index == 1
+    assert await walk(grandchild, 1, 3) == digests[1:3]
+
+
+async def test_a_fork_of_what_never_was_is_refused() -> None:
+    manager = await managed()
+    await walk(await manager.create(S), 0, 2)
+    with pytest.raises(NoSuchChunk, match="at_chunk is 3: 2 chunks"):
+        await manager.fork("s", replace(S, session_id="fork"), 3)
+    assert [info.session_id for info in await manager.list()] == ["s"]
