@@ -25,10 +25,14 @@ def load_trajectory(root: Path, name: str) -> Trajectory:
     Files must be regular, lie under `root` after every symlink is followed, hold numbers without pickles, be
     finite, of equal lengths of 1 to 4096 frames. Raises `TrajectoryRefused`.
     """
-    trusted = root.resolve(strict=True)
+    trusted = _root(root)
+    if Path(name).is_absolute():
+        raise TrajectoryRefused(f"{name!r} is absolute: name a directory under the trajectory root")
+    if ".." in Path(name).parts:
+        raise TrajectoryRefused(f"{name!r} leads out of the trajectory root: `..` is not allowed")
     folder = (trusted / name).resolve()
     if not folder.is_relative_to(trusted):
-        raise TrajectoryRefused(f"{name!r} leads out of the trajectory root")
+        raise TrajectoryRefused(f"{name!r} leads out of the trajectory root: it is a symlink, or lies in one")
     poses = _read(trusted, folder / "poses.npy", (4, 4))
     intrinsics = _read(trusted, folder / "intrinsics.npy", (4,))
     if len(poses) != len(intrinsics):
@@ -45,12 +49,19 @@ def load_trajectory(root: Path, name: str) -> Trajectory:
     )
 
 
+def _root(root: Path) -> Path:
+    try:
+        return root.resolve(strict=True)
+    except OSError as error:
+        raise TrajectoryRefused(f"the trajectory root {str(root)!r}: {error.strerror}") from None
+
+
 def _read(trusted: Path, path: Path, shape: tuple[int, ...]) -> NDArray[np.float64]:
     where = f"{path.parent.name}/{path.name}"
     data = BytesIO(_bytes(trusted, path, where))
     try:
         array = np.lib.format.read_array(data, allow_pickle=False)
-    except ValueError as error:
+    except (ValueError, MemoryError, OverflowError) as error:
         raise TrajectoryRefused(f"{where}: {error}") from None
     if array.dtype.kind not in "iuf":
         raise TrajectoryRefused(f"{where}: dtype {array.dtype}, expected numbers")
@@ -67,15 +78,23 @@ def _read(trusted: Path, path: Path, shape: tuple[int, ...]) -> NDArray[np.float
 def _bytes(trusted: Path, path: Path, where: str) -> bytes:
     """The file's bytes, from the very file that was checked."""
     if not path.resolve().is_relative_to(trusted):
-        raise TrajectoryRefused(f"{where}: leads out of the trajectory root")
+        raise TrajectoryRefused(f"{where}: a symlink that leads out of the trajectory root")
     try:
         descriptor = os.open(path.resolve(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise TrajectoryRefused(f"{where}: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise TrajectoryRefused(f"{where}: not a regular file")
+            raise TrajectoryRefused(f"{where}: not a regular file, but {_kind(status.st_mode)}")
         if status.st_size > MAX_BYTES:
             raise TrajectoryRefused(f"{where}: {status.st_size} bytes, at most {MAX_BYTES}")
-        return file.read()
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_ISDIR: "a directory", stat.S_ISFIFO: "a FIFO", stat.S_ISSOCK: "a socket"}
+    return next((kind for is_one, kind in kinds.items() if is_one(mode)), "a device")

@@ -13,6 +13,7 @@ from engine.api import CapacityReached, ModelCard, OpenWorld, WorldRefused
 from engine.camera.commands import SCHEMAS, TRACK
 from engine.checkpoint.load import load_model
 from engine.checkpoint.scenes import SceneFile, read_scenes
+from engine.checkpoint.source import locate
 from engine.native.memory import available_bytes
 from engine.native.scenes import first_frame
 from engine.native.world import NativeWorld
@@ -43,7 +44,8 @@ def make_host(
     memory_fraction: float = MEMORY_FRACTION,
     share_bytes: int = 0,
 ) -> NativeHost:
-    """The factory that a `Boot` names. `model` is a checkpoint folder, or the name of one that ships with us.
+    """The factory that a `Boot` names. `model` is a checkpoint folder, the name of one that ships with us, or
+    one on the hub (`OWNER/NAME@COMMIT`).
 
     `threads` leaves one core to the server and the encoder, by default, and `device` is a GPU where there is
     one. `share_bytes` is the room for first chunks that worlds of the same inputs share; 0 shares none.
@@ -86,14 +88,21 @@ class NativeHost:
 
     def load(self) -> ModelCard:
         """Raises `CheckpointRefused` with the file and the reason, `CapacityError` where memory is short."""
-        self._model = load_model(self._folder, self._dtype(), self._device)
-        self._scenes = {scene.scene.name: scene for scene in read_scenes(self._folder)}
+        folder = locate(self._folder)
+        self._model = load_model(folder, self._dtype(), self._device)
+        self._scenes = {scene.scene.name: scene for scene in read_scenes(folder)}
         plan = self._plan(self._model)
         self._capacity = plan.effective
         self._caches = caches = self.make_caches(plan)
         if self._share_bytes:
             self._first_chunks = open_first_chunks(caches.ledger, caches.memory, self._share_bytes)
         return self._card(self._model)
+
+    @property
+    def revision(self) -> str:
+        """A digest of everything in the checkpoint that decides what it generates."""
+        assert self._model is not None, "load comes first"
+        return self._model.revision
 
     def open(self, request: OpenWorld) -> NativeWorld:
         """Make a world. Raises `WorldRefused` or `CapacityReached`."""

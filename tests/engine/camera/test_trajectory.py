@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -51,9 +52,23 @@ def test_no_link_may_leave_the_root(tmp_path: Path) -> None:
     inside = write(root, "in", poses_of(1), lenses(1))
     (inside / "poses.npy").unlink()
     (inside / "poses.npy").symlink_to(outside / "poses.npy")
-    for name in ("out", "in", "../outside", str(outside)):
-        with pytest.raises(TrajectoryRefused, match="leads out"):
+    reasons = {
+        "out": "it is a symlink",
+        "out/.": "it is a symlink",
+        "in": "in/poses.npy: a symlink that leads out",
+        "../outside": r"`\.\.` is not allowed",
+        "in/../../outside": r"`\.\.` is not allowed",
+        str(outside): "is absolute",
+        str(inside): "is absolute",
+    }
+    for name, reason in reasons.items():
+        with pytest.raises(TrajectoryRefused, match=reason):
             load_trajectory(root, name)
+
+
+def test_a_root_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TrajectoryRefused, match=r"no-root.*No such file"):
+        load_trajectory(tmp_path / "no-root", "walk")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +97,22 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     folder = write(tmp_path, "walk", poses_of(1), lenses(1))
     (folder / "poses.npy").unlink()
     os.mkfifo(folder / "poses.npy")
-    with pytest.raises(TrajectoryRefused, match="not a regular file"):
+    with pytest.raises(TrajectoryRefused, match="not a regular file, but a FIFO"):
+        load_trajectory(tmp_path, "walk")
+    (folder / "poses.npy").unlink()
+    (folder / "poses.npy").mkdir()
+    with pytest.raises(TrajectoryRefused, match="not a regular file, but a directory"):
+        load_trajectory(tmp_path, "walk")
+
+
+def test_a_device_file_is_not_read(tmp_path: Path) -> None:
+    folder = write(tmp_path, "walk", poses_of(1), lenses(1))
+    (folder / "poses.npy").unlink()
+    try:
+        os.mknod(folder / "poses.npy", 0o600 | stat.S_IFCHR, os.makedev(1, 5))  # as /dev/zero
+    except PermissionError:
+        pytest.skip("making device files needs privileges")
+    with pytest.raises(TrajectoryRefused, match="not a regular file, but a device"):
         load_trajectory(tmp_path, "walk")
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint folder of random weights in the layout of the published one: small, the same bytes every time."""
+"""A checkpoint folder of small random weights in the published layout: the same bytes every time."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Worlds played from a script, without a server: the same engine, the same pixels."""
