@@ -31,5 +31,5 @@ bench: $(STAMP) ## every figure, one JSON line each
 $(STAMP): pyproject.toml
 	@echo "installing into $(VENV): a few minutes the first time"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,load]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,load,trace]"
 	@touch $(STAMP)

@@ -14,11 +14,14 @@ from starlette.requests import HTTPConnection
 
 from app.errors import message_of
 from app.intake import served_names, session_spec
+from app.logs import about
 from app.metrics import Metrics
+from app.observers import Observers
 from app.refusals import NotReady
 from app.settings import Settings
 from app.stores import Stores
 from app.tokens import Keys, check_token, digest, new_token
+from app.traces import start_traces
 from app.wire import ForkRequest, SessionRequest
 from engine.api import Engine, EngineError, EngineState, ModelCard, Reducer
 from sessions.errors import SessionClosed, SessionError, UnknownSession
@@ -45,6 +48,8 @@ class Edge:
         self.stores = stores
         self.engine = engine
         self.metrics = Metrics(engine)
+        self.traces = start_traces(settings.trace_endpoint) if settings.trace_endpoint else None
+        observer = Observers(self.metrics, self.traces) if self.traces else self.metrics
         self.keys = Keys(key.get_secret_value() for key in settings.api_keys)
         self.ready = asyncio.Event()
         self.draining = asyncio.Event()
@@ -55,7 +60,7 @@ class Edge:
             stores.journal,
             reducers,
             limits=_limits(settings),
-            observer=self.metrics,
+            observer=observer,
             snapshots=stores.snapshots,
             recordings=stores.recordings,
         )
@@ -76,6 +81,8 @@ class Edge:
         """Take no new sessions, end every stream, suspend every session, stop the engine; idempotent."""
         self.draining.set()
         await self.manager.stop("shutdown")
+        if self.traces is not None:
+            await self.traces.aclose()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run `work` beside its caller, who may end before it."""
@@ -113,7 +120,9 @@ class Edge:
         """A new session and its token. Raises what `session_spec` and `SessionManager.create` raise."""
         token = new_token()
         spec = session_spec(request, self.card, self.settings, owner=owner, token_digest=digest(token))
-        return await self.manager.create(spec), token
+        session = await self.manager.create(spec)
+        about(session_id=session.session_id)
+        return session, token
 
     async def fork(self, source_id: str, request: ForkRequest, owner: str | None) -> tuple[Session, str]:
         """A fork of a session, and its token. Raises what `SessionManager.fork` raises."""
@@ -147,6 +156,7 @@ class Edge:
         Where nothing is recorded, a suspended one computes the chunks behind `replay_after` again.
         """
         info = await self.seen(session_id, owner)
+        about(session_id=session_id)
         check_token(token, info.spec.token_digest)
         again = replay_after if self.stores.recordings is None else None
         return await self.manager.awake(session_id, again)

@@ -15,6 +15,7 @@ from app.description import DESCRIPTION, Application
 from app.edge import Edge
 from app.headers import SecurityHeaders
 from app.paths import SOCKET_PATH
+from app.request_ids import RequestIds
 from app.settings import Settings
 from app.stores import Stores
 from engine.api import Engine, Reducer
@@ -36,6 +37,7 @@ def create_app(
     app.add_api_route("/", _demo, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC))
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(RequestIds)
     return app
 
 

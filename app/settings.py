@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["text", "json"]
 EngineKind = Literal["native", "pattern"]
 
 
@@ -32,6 +33,14 @@ class Settings(BaseSettings):
         None, ge=1, description="Compute threads of the worker; by default all cores but one, at most four."
     )
     log_level: LogLevel = Field("info", description="The least severe log lines that are written.")
+    log_format: LogFormat = Field(
+        "text", description="`text` for people; `json` writes an object a line, with session and request ids."
+    )
+    trace_endpoint: str | None = Field(
+        None,
+        pattern=r"^https?://",
+        description="OTLP/HTTP address that takes a trace of every chunk; needs the extra `trace`.",
+    )
 
     api_keys: tuple[SecretStr, ...] = Field(
         (), description="Keys, one of which every client must show. Without any, only loopback is served."

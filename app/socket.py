@@ -12,6 +12,7 @@ from starlette.websockets import WebSocketDisconnect
 from app.channel import Channel
 from app.edge import Edge, bearer, edge_of
 from app.errors import MAPPED, close_code, fault_of
+from app.logs import about
 from app.refusals import InvalidField, MessageTooLarge, OriginRefused, StartTimeout, shortened
 from app.replies import geometry, refused, told, video_start, warning
 from app.settings import Settings
@@ -33,6 +34,7 @@ async def realtime_video(websocket: WebSocket) -> None:
     edge = edge_of(websocket)
     await websocket.accept()
     channel = Channel(websocket, edge.settings.last_word_timeout_s)
+    about(request_id=channel.request_id)
     try:
         _check_origin(websocket, edge.settings)
         await _converse(edge, channel, bearer(websocket))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +14,11 @@ from pydantic import ValidationError
 from app.bootstrap import build_engine, build_reducers, build_stores
 from app.data_lock import DataInUse, DataLock
 from app.edge import Edge
+from app.logs import configure_logging
 from app.main import create_app
 from app.serving import Server, address
-from app.settings import LogLevel, Settings
+from app.settings import Settings
+from app.traces import TracesUnavailable, require_traces
 
 
 class EngineChoice(StrEnum):
@@ -36,6 +37,13 @@ class LogLevelChoice(StrEnum):
     ERROR = "error"
 
 
+class LogFormatChoice(StrEnum):
+    """How log lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 def _option(name: str) -> Any:
     """An option for the setting `name`, which is also an environment variable."""
     return typer.Option(help=Settings.model_fields[name].description, envvar=f"WORLDLINE_{name.upper()}")
@@ -50,6 +58,7 @@ def serve(
     served_model_name: Annotated[str | None, _option("served_model_name")] = None,
     threads: Annotated[int | None, _option("threads")] = None,
     log_level: Annotated[LogLevelChoice, _option("log_level")] = LogLevelChoice.INFO,
+    log_format: Annotated[LogFormatChoice, _option("log_format")] = LogFormatChoice.TEXT,
     allow_unauthenticated: Annotated[bool, _option("allow_unauthenticated")] = False,
 ) -> None:
     """Serve sessions of generated worlds, and the demo that plays them.
@@ -66,6 +75,7 @@ def serve(
         "served_model_name": served_model_name,
         "threads": threads,
         "log_level": log_level.value,
+        "log_format": log_format.value,
         "allow_unauthenticated": allow_unauthenticated,
     }
     try:
@@ -73,7 +83,8 @@ def serve(
     except ValidationError as error:
         raise typer.BadParameter(str(error)) from None
     _require_protection(settings)
-    configure_logging(settings.log_level)
+    _require_traces(settings)
+    configure_logging(settings.log_level, settings.log_format)
     lock = DataLock(settings.data)
     try:
         lock.acquire()
@@ -85,15 +96,6 @@ def serve(
     finally:
         lock.release()
     raise typer.Exit(status)
-
-
-def configure_logging(level: LogLevel) -> None:
-    """Log lines go to standard error; uvicorn's about every connection only where `debug` is asked for."""
-    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(level=level.upper(), format=form, force=True)
-    if level != "debug":
-        logging.getLogger("uvicorn").setLevel("WARNING")
-        logging.getLogger("httpx").setLevel("WARNING")
 
 
 async def run(settings: Settings) -> int:
@@ -123,6 +125,15 @@ def _require_protection(settings: Settings) -> None:
         "e.g. '[\"a long random key\"]', or ask for --allow-unauthenticated",
         param_hint="--host",
     )
+
+
+def _require_traces(settings: Settings) -> None:
+    if settings.trace_endpoint is None:
+        return
+    try:
+        require_traces()
+    except TracesUnavailable as error:
+        raise typer.BadParameter(str(error), param_hint="WORLDLINE_TRACE_ENDPOINT") from None
 
 
 def _is_loopback(host: str) -> bool:
