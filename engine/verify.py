@@ -12,8 +12,6 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from engine.camera.algebra import IDENTITY
@@ -22,8 +20,19 @@ from engine.camera.intrinsics import at_size
 from engine.camera.motion import Lens, Path, follow
 from engine.camera.rays import Scaling, ray_embedding
 from engine.checkpoint.weights import NamesRefused, check_names
+from engine.golden_file import (
+    GoldenRefused,
+    block_tensors,
+    mapping,
+    read_golden,
+    script_of,
+    size_of,
+    steps_of,
+    tensor_of,
+    whole,
+)
 from engine.sampler.probes import probes
-from engine.sampler.schedule import Schedule, ScheduleRefused, Step
+from engine.sampler.schedule import Schedule, ScheduleRefused
 from engine.transformer.config import ConfigRefused, TransformerConfig
 from engine.transformer.model import BlockInputs, TextKV, WorldTransformer
 from engine.transformer.modulation import Modulation
@@ -35,10 +44,6 @@ FLOW_TOLERANCE = 1e-5
 POSE_TOLERANCE = 1e-12
 RAYS_TOLERANCE = 1e-6
 SCALINGS: tuple[Scaling, ...] = ("unit", "max")
-
-
-class GoldenRefused(ValueError):
-    """A golden file is missing or has another form; says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +82,22 @@ class CameraReport:
 
 def verify_golden(prefix: str | FilePath) -> GoldenReport:
     """Recompute a world transformer's file. Raises `GoldenRefused`."""
-    meta, tensors = _read(FilePath(prefix))
     try:
-        return Replay(meta, tensors).report()
-    except KeyError as error:
-        raise GoldenRefused(f"{prefix}: there is no {error}") from None
-    except (ConfigRefused, NamesRefused, ScheduleRefused) as error:
+        return Replay(*read_golden(FilePath(prefix))).report()
+    except (GoldenRefused, ConfigRefused, NamesRefused, ScheduleRefused) as error:
         raise GoldenRefused(f"{prefix}: {error}") from None
 
 
 def verify_camera(prefix: str | FilePath) -> CameraReport:
     """Recompute a camera's file. Raises `GoldenRefused`."""
-    cases, tensors = _read(FilePath(prefix))
     pose, rays = 0.0, 0.0
-    for name, script in cases.items():
-        try:
-            width, height = map(int, name.rpartition("@")[2].split("x"))
-            of_poses, of_rays = _camera_case(name, script, tensors, width, height)
-        except KeyError as error:
-            raise GoldenRefused(f"{prefix}: there is no {error}") from None
-        pose, rays = _larger(pose, of_poses), _larger(rays, of_rays)
+    try:
+        cases, tensors = read_golden(FilePath(prefix))
+        for name in cases:
+            of_poses, of_rays = _camera_case(name, script_of(cases, name), tensors)
+            pose, rays = _larger(pose, of_poses), _larger(rays, of_rays)
+    except GoldenRefused as error:
+        raise GoldenRefused(f"{prefix}: {error}") from None
     return CameraReport(pose, rays)
 
 
@@ -104,49 +105,50 @@ class Replay:
     """One golden file, played block by block through the serving path's own parts."""
 
     def __init__(self, meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        self.meta = meta
         self.tensors = tensors
-        self.schedule = Schedule(tuple(Step(float(t), float(s)) for t, s in meta["schedule"]))
+        self.schedule = Schedule(steps_of(meta))
+        self.blocks, self.start = whole(meta, "blocks", 1), whole(meta, "start_frame", 0)
         self.transformer = _transformer(meta, tensors)
+        self.config = self.transformer.config
+        self.height, self.width = whole(meta, "height", 1), whole(meta, "width", 1)
         self.flow_error = 0.0
         self.x0_error = 0.0
 
     @torch.inference_mode()
     def report(self) -> GoldenReport:
         """Play all blocks."""
-        config = self.transformer.config
         times = [self._time(step.timestep) for step in self.schedule.steps]
-        text = self.transformer.text(self.tensors["text"])
-        caches = open_caches("golden", _geometry(config, self.meta), make_caches())
-        for block in range(self.meta["blocks"]):
-            inputs = self._inputs(block)
-            self._play(block, times, inputs, text, caches)
+        text = tensor_of(self.tensors, "text", 1, None, self.config.text_dim)
+        projected = self.transformer.text(text.to(torch.float32))
+        caches = open_caches("golden", _geometry(self.config, self.height, self.width), make_caches())
+        for block in range(self.blocks):
+            self._play(block, times, projected, caches)
         caches.close()
         return GoldenReport(self.flow_error, self.x0_error)
 
-    def _play(
-        self, block: int, times: list[Modulation], inputs: BlockInputs, text: TextKV, caches: WorldCaches
-    ) -> None:
+    def _play(self, block: int, times: list[Modulation], text: TextKV, caches: WorldCaches) -> None:
+        stored = block_tensors(self.tensors, block, self.config, len(times), self.height, self.width)
+        inputs = self._inputs(block, stored)
         slots = caches.begin()
-        noise = iter(torch.split(self.tensors[f"block{block}/noise"], 1))
-        flow = self.tensors[f"block{block}/flow"]
+        noise = iter(torch.split(stored["noise"], 1))
 
         def predict(number: int, noisy: Tensor) -> Tensor:
             out = self.transformer.forward(noisy, times[number], inputs, text, slots)
-            self.flow_error = _larger(self.flow_error, _distance(out[0], flow[number]))
+            self.flow_error = _larger(self.flow_error, _distance(out[0], stored["flow"][number]))
             return out
 
         *_, clean = probes(self.schedule, lambda: next(noise), predict)
-        self.x0_error = _larger(self.x0_error, _distance(clean, self.tensors[f"block{block}/x0"]))
+        self.x0_error = _larger(self.x0_error, _distance(clean, stored["x0"]))
         committed = self.transformer.forward(clean, self._time(0.0), inputs, text, slots)
-        self.flow_error = _larger(self.flow_error, _distance(committed[0], flow[len(times)]))
+        self.flow_error = _larger(self.flow_error, _distance(committed[0], stored["flow"][len(times)]))
         caches.view.commit()
 
-    def _inputs(self, block: int) -> BlockInputs:
-        condition, camera = self.tensors[f"block{block}/condition"], self.tensors[f"block{block}/camera"]
-        frames = condition.shape[2]
-        first = self.meta["start_frame"] + block * frames
-        return self.transformer.block(condition, camera, torch.arange(first, first + frames))
+    def _inputs(self, block: int, stored: Mapping[str, Tensor]) -> BlockInputs:
+        frames = self.config.num_frames_per_block
+        first = self.start + block * frames
+        return self.transformer.block(
+            stored["condition"], stored["camera"], torch.arange(first, first + frames)
+        )
 
     def _time(self, timestep: float) -> Modulation:
         return self.transformer.time(torch.tensor(timestep, dtype=torch.float64))
@@ -155,26 +157,33 @@ class Replay:
 def _transformer(
     meta: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> ServingTransformer | WorldTransformer:
-    data = dict(meta["model"])
+    data = dict(mapping(meta, "model"))
     data["sink_size"] = meta.get("sink_frames", data.get("sink_size"))
     data["sliding_window_num_frames"] = meta.get("window_frames_total", data.get("sliding_window_num_frames"))
     transformer = WorldTransformer(TransformerConfig.from_json(data))
     head = "weights/"
-    weights = {name.removeprefix(head): tensors[name] for name in tensors if name.startswith(head)}
+    weights = {
+        name.removeprefix(head): tensor_of(tensors, name, *tensors[name].shape)
+        for name in tensors
+        if name.startswith(head)
+    }
     wanted = {name: tuple(tensor.shape) for name, tensor in transformer.state_dict().items()}
     check_names(wanted, {name: tuple(tensor.shape) for name, tensor in weights.items()}, "weights")
     transformer.load_state_dict(weights)
     return serving(transformer)
 
 
-def _geometry(config: TransformerConfig, meta: Mapping[str, Any]) -> Geometry:
+def _geometry(config: TransformerConfig, height: int, width: int) -> Geometry:
     _, ph, pw = config.patch_size
+    for name, size, patch in (("height", height, ph), ("width", width, pw)):
+        if size % patch:
+            raise GoldenRefused(f"{name}: expected a multiple of the patch, {patch}, got {size}")
     return Geometry(
         layers=config.num_layers,
         kv_heads=config.num_attention_heads,
         head_dim=config.attention_head_dim,
         dtype="float32",
-        tokens_per_frame=(meta["height"] // ph) * (meta["width"] // pw),
+        tokens_per_frame=(height // ph) * (width // pw),
         sink_frames=config.sink_size,
         window_frames=config.sliding_window_num_frames - config.sink_size,
         frames_per_block=config.num_frames_per_block,
@@ -182,19 +191,21 @@ def _geometry(config: TransformerConfig, meta: Mapping[str, Any]) -> Geometry:
 
 
 def _camera_case(
-    name: str, script: list[list[str]], tensors: Mapping[str, Tensor], width: int, height: int
+    name: str, script: list[frozenset[str]], tensors: Mapping[str, Tensor]
 ) -> tuple[float, float]:
-    intrinsics = at_size(tensors[f"{name}/intrinsics_at_832x480"].tolist(), width, height)
-    motions = [{"keys": [key.lower() for key in keys]} for keys in script]
-    lens = Lens(width, height, intrinsics)
-    path = follow(Camera(), motions, lens)
-    poses = torch.tensor(path.poses, dtype=torch.float64)
-    of_poses = _distance(poses, tensors[f"{name}/poses"])
+    width, height = size_of(name)
+    reference = tensor_of(tensors, f"{name}/intrinsics_at_832x480", 4)
+    expected_poses = tensor_of(tensors, f"{name}/poses", len(script), 4, 4)
+    lens = Lens(width, height, at_size(reference.tolist(), width, height))
+    path = follow(Camera(), [{"keys": sorted(keys)} for keys in script], lens)
+    of_poses = _distance(torch.tensor(path.poses, dtype=torch.float64), expected_poses)
     of_rays = 0.0
     for scaling in SCALINGS:
-        expected = tensors.get(f"{name}/rays_{scaling}")
-        if expected is not None:
-            rays = _rays_by_block(path, lens, scaling)[:, :, : expected.shape[2], ::3, ::5]
+        stored = f"{name}/rays_{scaling}"
+        if stored in tensors:
+            frames = max(3, *tensors[stored].shape[2:3])  # as recorded: often the first block alone
+            rays = _rays_by_block(path, lens, scaling)[:, :, :frames, ::3, ::5]
+            expected = tensor_of(tensors, stored, *rays.shape)
             of_rays = _larger(of_rays, _distance(rays, expected))
     return of_poses, of_rays
 
@@ -211,18 +222,7 @@ def _rays_by_block(path: Path, lens: Lens, scaling: Scaling) -> Tensor:
     return torch.cat(blocks, dim=2)
 
 
-def _read(prefix: FilePath) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    try:
-        meta = json.loads(prefix.with_name(prefix.name + ".json").read_text(encoding="utf-8"))
-        tensors = load_file(prefix.with_name(prefix.name + ".safetensors"))
-    except (OSError, ValueError, SafetensorError) as error:
-        raise GoldenRefused(f"{prefix}: {error}") from None
-    return meta, tensors
-
-
 def _distance(came: Tensor, expected: Tensor) -> float:
-    if came.shape != expected.shape:
-        raise GoldenRefused(f"shapes differ: {list(came.shape)} here, {list(expected.shape)} in the file")
     return float((came.double() - expected.double()).abs().max())
 
 

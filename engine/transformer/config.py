@@ -82,6 +82,8 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         for name, value in self._sizes().items():
             _require_int(name, value, 0 if name == "sink_size" else 1)
+        if isinstance(self.eps, bool) or not isinstance(self.eps, (int, float)) or not 0 < self.eps < 1:
+            raise ConfigRefused("eps", f"expected a number above 0 and below 1, got {self.eps!r}")
         if len(self.patch_size) != 3 or self.patch_size[0] != 1 or min(self.patch_size) < 1:
             raise ConfigRefused("patch_size", f"expected [1, height, width], got {list(self.patch_size)}")
         if self.attention_head_dim % 2:
