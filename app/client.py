@@ -74,6 +74,19 @@ class Stream:
                 self.video = message
         return self.video
 
+    async def resume(self, session_id: str, token: str, last: int) -> dict[str, Any]:
+        """Go on behind the chunk `last` of the transport (-1: none came); answers `session.resumed`."""
+        fields = {"session_id": session_id, "token": token, "last_transport_chunk_index": last}
+        await self.send("session.resume", **fields)
+        self.video = await self.message("video.start")
+        return await self.message("session.resumed")
+
+    async def attach(self, session_id: str, token: str) -> dict[str, Any]:
+        """Watch a session; answers `video.start`."""
+        await self.send("session.attach", session_id=session_id, token=token)
+        self.video = await self.message("video.start")
+        return self.video
+
     async def receive(self) -> dict[str, Any] | Chunk:
         """The next message or chunk. Raises `ServerError` on `error` and where the socket has ended."""
         try:

@@ -277,8 +277,9 @@ async def test_lists_are_paged_and_filtered(server: Any) -> None:
 
 async def test_without_room_a_caller_is_asked_to_come_back(start_server: Start) -> None:
     server = await start_server(PatternEngine(capacity=1))
-    await server.client.create(**STEPPED)
-    answer = await server.client.http.post("/v1/sessions", json=STEPPED)
+    async with server.client.stream(prompt="a meadow") as stream:
+        await stream.chunk()
+        answer = await server.client.http.post("/v1/sessions", json=STEPPED)
     assert (answer.status_code, answer.json()["code"]) == (503, "capacity_exceeded")
     assert int(answer.headers["retry-after"]) > 0
 

@@ -463,8 +463,9 @@ async def test_a_key_is_required_where_keys_are_set(start_server: Start) -> None
     ("message", "code", "close_code"), [("hello", "not_json", 1007), (b"\0", "binary_frame", 1003)]
 )
 async def test_breaking_the_protocol_mid_stream_ends_with_one_error(
-    server: Any, message: str | bytes, code: str, close_code: int
+    start_server: Start, message: str | bytes, code: str, close_code: int
 ) -> None:
+    server = await start_server(resume_grace_s=0)
     async with server.client.stream(**MEADOW) as stream:
         await stream.chunk()
         await stream.socket.send(message)
@@ -472,10 +473,13 @@ async def test_breaking_the_protocol_mid_stream_ends_with_one_error(
             while True:
                 await stream.receive()
     assert (ended.value.code, ended.value.close_code) == (code, close_code)
-    assert server.edge.manager.awake_count == 0
+    await server.until(lambda: not server.edge.manager.awake_count)
 
 
-async def test_text_that_is_not_utf_8_closes_with_1007(server: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_text_that_is_not_utf_8_closes_with_1007(
+    start_server: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await start_server(resume_grace_s=0)
     async with server.client.stream(**MEADOW) as stream:
         await stream.chunk()
         await stream.socket.send(b"\xff\xfe", text=True)
@@ -487,7 +491,9 @@ async def test_text_that_is_not_utf_8_closes_with_1007(server: Any, caplog: pyte
     assert not caplog.records
 
 
-async def test_a_client_that_leaves_takes_its_session_along(server: Any) -> None:
+@pytest.mark.parametrize("after_grace", ["suspend", "close"])
+async def test_a_client_that_leaves_takes_its_world_along(start_server: Start, after_grace: str) -> None:
+    server = await start_server(resume_grace_s=0, after_grace=after_grace)
     async with server.client.stream(**MEADOW) as stream:
         await stream.chunk()
     await server.until(lambda: not server.edge.manager.awake_count)
@@ -504,7 +510,7 @@ async def test_one_client_s_bad_messages_harm_no_other_stream(server: Any) -> No
 
 
 async def test_a_client_that_neither_reads_nor_writes_is_let_go(start_server: Start) -> None:
-    server = await start_server(stall_timeout_s=0.1)
+    server = await start_server(stall_timeout_s=0.1, resume_grace_s=0)
     async with server.client.stream(**MEADOW, mode="stepped") as stream:
         await stream.chunk()
         with pytest.raises(ServerError) as stalled:
@@ -514,7 +520,7 @@ async def test_a_client_that_neither_reads_nor_writes_is_let_go(start_server: St
 
 
 async def test_a_reader_that_stopped_is_reaped_with_its_socket(start_server: Start) -> None:
-    server = await start_server(stall_timeout_s=0.2, last_word_timeout_s=0.1)
+    server = await start_server(stall_timeout_s=0.2, last_word_timeout_s=0.1, resume_grace_s=0)
     url = "ws" + server.url.removeprefix("http") + SOCKET_PATH
     big = {"width": 832, "height": 480, "format": "jpeg", "extra_params": {"pace_to_media_time": False}}
     async with connect(url, max_queue=1, proxy=None, close_timeout=0.1, ping_interval=None) as socket:
