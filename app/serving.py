@@ -68,6 +68,13 @@ class Server(uvicorn.Server):
             os._exit(128 + number)
         self.should_exit = True
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Where the address can't be had, uvicorn logs why and would exit; here the server ends unstarted."""
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            self.should_exit = True
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Called once, when the server was told to stop."""
         await self._drain()

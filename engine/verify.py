@@ -40,6 +40,8 @@ from engine.transformer.serving import ServingTransformer, serving
 from engine.world.caches import WorldCaches, make_caches, open_caches
 from kvcache.geometry import Geometry
 
+__all__ = ["CameraReport", "GoldenRefused", "GoldenReport", "Replay", "verify_camera", "verify_golden"]
+
 FLOW_TOLERANCE = 1e-5
 POSE_TOLERANCE = 1e-12
 RAYS_TOLERANCE = 1e-6

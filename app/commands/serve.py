@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from app.bootstrap import build_engine, build_reducers, build_stores
 from app.data_lock import DataInUse, DataLock
@@ -80,16 +81,20 @@ def serve(
     }
     try:
         settings = Settings(**given)
-    except ValidationError as error:
-        raise typer.BadParameter(str(error)) from None
+    except (ValidationError, SettingsError) as error:
+        raise typer.BadParameter(_told(error)) from None
     _require_protection(settings)
     _require_traces(settings)
     configure_logging(settings.log_level, settings.log_format)
     lock = DataLock(settings.data)
     try:
         lock.acquire()
-    except (DataInUse, OSError) as error:
+    except DataInUse as error:
         typer.echo(f"worldline: {error}", err=True)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        told = f"can't write to {settings.data}: {error.strerror}; choose another directory with --data"
+        typer.echo(f"worldline: {told}", err=True)
         raise typer.Exit(1) from None
     try:
         status = asyncio.run(run(settings))
@@ -99,7 +104,7 @@ def serve(
 
 
 async def run(settings: Settings) -> int:
-    """Serve until told to stop. Returns the exit status: 1 where the model could not be loaded."""
+    """Serve until told to stop. Returns the exit status: 1 without a model, or where the address is taken."""
     app = create_app(settings, build_engine(settings), build_stores(settings), build_reducers())
     edge: Edge = app.state.edge
     server = Server(app, settings, edge.drain)
@@ -110,11 +115,27 @@ async def run(settings: Settings) -> int:
         if edge.failure:
             typer.echo(f"worldline: {edge.failure}", err=True)
             server.should_exit = True
-        else:
+        elif server.started:
             typer.echo(f"Worldline is ready: open {address(server)}/")
     ready.cancel()
     await serving
+    if not server.started:
+        where = f"{settings.host} port {settings.port}"
+        typer.echo(f"worldline: can't listen on {where}: choose another with --host or --port", err=True)
     return 1 if edge.failure or not server.started else 0
+
+
+def _told(error: ValidationError | SettingsError) -> str:
+    """Which setting, what came and what is allowed."""
+    if isinstance(error, SettingsError):  # "error parsing value for field NAME from source ..."
+        name = str(error).partition('"')[2].partition('"')[0]
+        return f'WORLDLINE_{name.upper()}: expected JSON, e.g. \'["a", "b"]\''
+    details = error.errors(include_url=False)
+    return "; ".join(
+        f"{'.'.join(map(str, detail['loc']))}: {detail['msg'][:1].lower()}{detail['msg'][1:]}, "
+        f"got {'a secret' if detail['loc'][0] == 'api_keys' else repr(detail['input'])}"
+        for detail in details
+    )
 
 
 def _require_protection(settings: Settings) -> None:

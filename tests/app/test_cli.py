@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,6 +67,47 @@ def test_an_open_address_needs_a_key_or_an_explicit_wish() -> None:
     refused = runner.invoke(cli, ["serve", "--host", "0.0.0.0"])
     assert refused.exit_code == 2
     assert "WORLDLINE_API_KEYS" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "told"),
+    [
+        (["--threads", "0"], {}, "threads: input should be greater than or equal to 1, got 0"),
+        (["--port", "99999"], {}, "port: input should be less than or equal to 65535, got 99999"),
+        ([], {"WORLDLINE_MAX_SESSIONS": "no"}, "max_sessions: "),
+        ([], {"WORLDLINE_API_KEYS": "bare"}, "WORLDLINE_API_KEYS: expected JSON"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_is_allowed(
+    options: list[str], variables: dict[str, str], told: str
+) -> None:
+    refused = runner.invoke(cli, ["serve", *options], env={"COLUMNS": "200", **variables})
+    assert refused.exit_code == 2
+    assert told in refused.output
+    assert "pydantic" not in refused.output
+
+
+def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    refused = runner.invoke(cli, ["serve", "--engine", "pattern", "--data", str(file)])
+    assert refused.exit_code == 1
+    assert str(file) in refused.output and "--data" in refused.output
+
+
+def test_a_taken_port_is_named_and_ends_the_server(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = str(holder.getsockname()[1])
+        command = [sys.executable, "-m", "app.cli", "serve", "--engine", "pattern", "--port", port]
+        ended = subprocess.run(
+            [*command, "--data", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+    assert ended.returncode == 1
+    assert f"can't listen on 127.0.0.1 port {port}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "ready" not in ended.stdout
 
 
 @pytest.mark.parametrize(
