@@ -11,7 +11,8 @@ from app.refusals import InvalidField, shortened
 FORMATS = ("png", "jpeg", "webp")
 
 _PREFIX = re.compile(
-    r"data:image/([A-Za-z0-9.+-]{1,40})((?:;[A-Za-z0-9.+-]+=[A-Za-z0-9.+-]*){0,4});base64,", re.ASCII
+    r"data:image/([A-Za-z0-9.+-]{1,40})((?:;[A-Za-z0-9.+-]+=[A-Za-z0-9.+-]*){0,4});base64,",
+    re.ASCII | re.IGNORECASE,
 )
 
 

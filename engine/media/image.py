@@ -49,6 +49,8 @@ def _too_large(size: str) -> WorldRefused:
 
 def _flatten(image: Image.Image) -> Image.Image:
     """RGB, with transparency over black."""
+    if image.mode.startswith("I"):  # 16 bits of grey, which Pillow would clip to the darkest 256 levels
+        return Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         rgba = image.convert("RGBA")
         backdrop = Image.new("RGBA", rgba.size, (0, 0, 0, 255))

@@ -64,7 +64,10 @@ def draw_keys(frame: NDArray[np.uint8], held: Collection[str]) -> None:
 
 
 def _draw_glyph(frame: NDArray[np.uint8], symbol: str, top: int, left: int, cell: int, *, lit: bool) -> None:
-    box = frame[top - cell : top + (_ROWS + 1) * cell, left - cell : left + (_COLUMNS + 1) * cell]
+    bottom, right = top + (_ROWS + 1) * cell, left + (_COLUMNS + 1) * cell
+    if top < cell or left < cell or bottom > frame.shape[0] or right > frame.shape[1]:
+        return  # a picture too small for all marks has those that fit
+    box = frame[top - cell : bottom, left - cell : right]
     box[:] = 0
     bitmap = np.array([int(bit) for bit in GLYPHS[symbol]], np.uint8).reshape(_ROWS, _COLUMNS)
     ink = np.kron(bitmap, np.ones((cell, cell), np.uint8))[..., None]

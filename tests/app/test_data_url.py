@@ -49,6 +49,12 @@ def test_no_bytes_upset_the_header_reader(data: bytes) -> None:
         read_header(magic + data)
 
 
+def test_scheme_and_media_type_may_be_in_capitals() -> None:
+    data = encoded("png", (3, 2))
+    text = url(data).replace("data:image/png", "DATA:IMAGE/PNG")
+    assert image_bytes(text, "image", 64) == data
+
+
 def test_a_data_url_gives_its_bytes() -> None:
     data = encoded("png", (64, 96))
     assert image_bytes(url(data), "image_url", 4096) == data

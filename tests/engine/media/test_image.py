@@ -57,6 +57,13 @@ def test_exif_orientation_is_honoured() -> None:
     assert frame[5, 16, 0] > 200 and frame[58, 16, 2] > 200
 
 
+def test_sixteen_bits_of_grey_keep_their_shades() -> None:
+    ramp = np.linspace(0, 65535, 64, dtype=np.uint16)[None].repeat(32, axis=0)
+    rgb = decode_image(encoded(Image.fromarray(ramp)), 64, 32)
+    expected = (ramp >> 8).astype(np.int16)[..., None]
+    assert np.abs(rgb.astype(np.int16) - expected).max() <= 1
+
+
 def test_transparent_pixels_lie_on_black() -> None:
     image = Image.new("RGBA", (32, 32), (255, 255, 255, 0))
     assert decode_image(encoded(image), 32, 32).max() == 0

@@ -360,3 +360,9 @@ async def test_a_damaged_or_foreign_snapshot_is_refused(start: Start) -> None:
         await engine.restore_world(request("x", width=112), data)
     assert engine.status().worlds == 1
     await engine.stop()
+
+
+@pytest.mark.parametrize(("width", "height"), [(16, 16), (16, 832), (832, 16), (48, 32)])
+async def test_a_picture_too_small_for_its_marks_is_drawn_all_the_same(width: int, height: int) -> None:
+    engine = await started(request(width=width, height=height))
+    assert pictures(await play(engine, tick(0)))[0].shape == (height, width, 3)
