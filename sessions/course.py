@@ -9,6 +9,7 @@ from sessions.audience import Audience
 from sessions.errors import SessionError, SessionFailed, WorldLost
 from sessions.keeper import Keeper
 from sessions.outputs import ChunkOutput
+from sessions.protocol import SessionProtocol
 from sessions.runner import ChunkRunner, Show
 
 
@@ -17,6 +18,7 @@ class Course:
 
     def __init__(
         self,
+        protocol: SessionProtocol,
         runner: ChunkRunner,
         keeper: Keeper,
         audience: Audience,
@@ -24,6 +26,7 @@ class Course:
     ) -> None:
         self.turn = asyncio.Lock()  # held while a chunk, a reset or a rewind has the world
         self.runner = runner
+        self._protocol = protocol
         self.keeper = keeper
         self._audience = audience
         self._fail = fail
@@ -53,6 +56,12 @@ class Course:
         """Have the world, before a chunk asks for it."""
         async with self.turn:
             await self._ensure(replay_after)
+
+    async def settle(self) -> None:
+        """Commit the chunk that was shown when the world was lost, if any: no other can begin before."""
+        async with self.turn:
+            if self._protocol.flight is not None:
+                await self._ensure(None)
 
     async def _ensure(self, replay_after: int | None) -> None:
         try:

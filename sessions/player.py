@@ -55,6 +55,7 @@ class Player:
 
     async def run(self) -> None:
         """Play to the end; exactly one terminal message is in the outbox when this returns."""
+        await self._settle()
         while not self.over and await self._due():
             async with self._course.turn:
                 await self._chunk()
@@ -84,6 +85,14 @@ class Player:
                 alarm.cancel()
         return False
 
+    async def _settle(self) -> None:
+        try:
+            await self._course.settle()
+        except ChunkAborted:
+            return  # a reset has dropped it
+        except SessionError as error:
+            self._give_up(error)
+
     async def _chunk(self) -> None:
         now = self._clock.now()
         if self.over or self.schedule.due(now) is None:
@@ -92,9 +101,13 @@ class Player:
             await self._course.chunk(self.schedule.take(), self.schedule.slack(now), self._show)
         except ChunkAborted:
             return
-        except SessionError as error:  # whoever failed the session has put the terminal message before
-            self.outbox.put(Failed(error.code, error.message, error.retryable))
-            self.stop()
+        except SessionError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: SessionError) -> None:
+        """Where the session failed of it, its terminal message is there already."""
+        self.outbox.put(Failed(error.code, error.message, error.retryable))
+        self.stop()
 
     def _show(self, output: ChunkOutput) -> None:
         self.chunks += 1

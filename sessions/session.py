@@ -79,13 +79,15 @@ class Session:
         self._opening_s = services.clock.now() - asked_at
         self._protocol = protocol
         self._state = SessionState.SUSPENDED if history.revived else None  # as the observer knows it
-        tape = Tape(services.limits.tape_bytes, complete_from=history.transport_index)
+        interrupted = history.flight  # a chunk that is shown again once the world is there
+        first = interrupted.begun.transport_index if interrupted else history.transport_index
+        tape = Tape(services.limits.tape_bytes, complete_from=first)
         self.audience = Audience(services, world.name, tape)
         self._runner = ChunkRunner(
             services, protocol, pen, self.audience.recorded, self.fail, history.transport_index
         )
         self._keeper = Keeper(services, world, protocol, self._runner, self.audience)
-        self._course = Course(self._runner, self._keeper, self.audience, self.fail)
+        self._course = Course(protocol, self._runner, self._keeper, self.audience, self.fail)
         self._seat = Seat(
             services,
             self.spec,
@@ -182,6 +184,8 @@ class Session:
         while True:
             self._protocol.require_alive()
             await self._seat.settled()
+            if not self._seat.taken:
+                await self._course.settle()
             epoch = self._protocol.epoch
             earlier = await missed_outputs(
                 self._services, self._protocol, self._runner, self.audience.tape, last
@@ -223,7 +227,7 @@ class Session:
 
         False where there was none, or its pixels had left: then this waits for its commit.
         """
-        if self._protocol.flight is None:
+        if self._protocol.flight is None or not self._course.turn.locked():
             return False
         await self._world.cancel()
         return not await self._runner.landed()

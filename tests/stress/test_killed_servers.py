@@ -1,0 +1,51 @@
+"""kill -9 of a server that plays: what is seen before and after equals an undisturbed run, byte for byte."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from killed_server import Walker, served, walk_through_kills
+
+
+async def check(data: Path, engine: str, kills: int, seed: int) -> None:
+    dice = random.Random(seed)
+    async with served(data, engine, WORLDLINE_SNAPSHOT_EVERY="3") as server:
+        walker = await walk_through_kills(server, "killed", kills, 6, dice)
+        alone = Walker(server, "alone")
+        await alone.walk(len(walker.seen))
+        facts = await accepted(server, "killed")
+    assert walker.seen == alone.seen
+    assert facts == sorted(set(facts))
+
+
+async def accepted(server: object, session_id: str) -> list[int]:
+    """The ids that chunks have applied, in order."""
+    applied: list[int] = []
+    after = -1
+    while after is not None:
+        path = f"/v1/sessions/{session_id}/journal?limit=1000&after={after}"
+        page = (await server.client.call("GET", path)).json()  # type: ignore[attr-defined]
+        for fact in page["facts"]:
+            if fact["kind"] == "committed":
+                applied += fact["content"]["event_ids"]
+        after = page["next"]
+    return applied
+
+
+async def test_a_walk_through_a_few_kills_is_the_undisturbed_walk(tmp_path: Path) -> None:
+    await check(tmp_path, "pattern", kills=3, seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_walk_through_many_kills_is_the_undisturbed_walk(tmp_path: Path, seed: int) -> None:
+    await check(tmp_path, "pattern", kills=25, seed=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+async def test_a_walk_of_the_real_model_through_kills_is_the_undisturbed_walk(tmp_path: Path) -> None:
+    await check(tmp_path, "native", kills=8, seed=0)
