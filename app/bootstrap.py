@@ -5,13 +5,14 @@ What the server calls imports no torch into its process; verifying and training 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from app.settings import Settings
 from app.stores import Stores
-from engine.api import Engine, Reducer
+from engine.api import EncodedChunk, Engine, Reducer
 from engine.camera.reducer import CameraReducer
 from engine.worker.messages import Boot
 from engine.worker.process import ProcessEngine
@@ -21,6 +22,10 @@ from sessions.journal import Journal
 from sessions.recordings import RecordingStore
 from sessions.snapshots import SnapshotStore
 from sessions.sql_journal import SqlJournal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PATTERN_HOST = "engine.pattern.host:pattern_host"
 NATIVE_HOST = "engine.native.host:make_host"
@@ -119,6 +124,49 @@ def plan_capacity(geometry: str, available: int, fraction: float, requested: int
         return plan_from_geometry(geometry, available, fraction, requested)
     except (CapacityError, GeometryRefused) as refused:
         raise CapacityRefused(str(refused)) from None
+
+
+class GenerateRefused(Exception):
+    """A video can't be made. Says which option or file, what came and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeChunk:
+    """One chunk of a video: its media, its latents fp32 [1, C, F, h, w], and facts in JSON."""
+
+    media: EncodedChunk
+    latents: NDArray[np.float32]
+    facts: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """A video that is being made: facts in JSON, the number of its chunks, and the chunks as they come."""
+
+    facts: Mapping[str, object]
+    count: int
+    chunks: Iterator[MadeChunk]
+
+
+def generate_video(given: Mapping[str, Any]) -> Making:
+    """Load a model and get ready for a video with these of `VideoOptions`.
+
+    Raises `GenerateRefused`, also while the chunks are made.
+    """
+    from engine.offline.video import VideoOptions, VideoRefused, open_video
+
+    def chunks() -> Iterator[MadeChunk]:
+        try:
+            for chunk in video.chunks:
+                yield MadeChunk(chunk.media, chunk.latents, chunk.facts())
+        except VideoRefused as refused:
+            raise GenerateRefused(str(refused)) from refused.__cause__
+
+    try:
+        video = open_video(VideoOptions(**given))
+    except VideoRefused as refused:
+        raise GenerateRefused(str(refused)) from None
+    return Making(video.facts, video.count, chunks())
 
 
 def train_codec(given: Mapping[str, Any]) -> Path:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import typer
 
 from app.commands.capacity import capacity
+from app.commands.generate import generate
+from app.commands.replay import replay
 from app.commands.serve import serve
+from app.commands.sessions import sessions
 from app.commands.settings import settings
 from app.commands.train import train
 from app.commands.verify import verify
@@ -18,6 +21,9 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
 )
 cli.command()(serve)
+cli.command()(generate)
+cli.command()(sessions)
+cli.command()(replay)
 cli.command()(settings)
 cli.command()(verify)
 cli.command()(capacity)

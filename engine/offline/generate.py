@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -28,6 +28,19 @@ class GeneratedChunk:
     latents: NDArray[np.float32]
     compute_ms: float
     commit_ms: float
+
+    def facts(self) -> Mapping[str, object]:
+        """What a video's metadata says of it, as JSON."""
+        return {
+            "chunk_index": self.tick.chunk_index,
+            "event_ids": list(self.tick.event_ids),
+            "prompt": self.tick.prompt,
+            "first_frame": self.media.first_frame,
+            "frames": len(self.media.frames),
+            "digest": self.media.digest,
+            "compute_ms": round(self.compute_ms, 3),
+            "commit_ms": round(self.commit_ms, 3),
+        }
 
 
 def generate(host: NativeHost, request: OpenWorld, script: Sequence[Event]) -> Iterator[GeneratedChunk]:

@@ -29,6 +29,7 @@ runner = CliRunner()
         ["settings"],
         ["verify"],
         ["capacity"],
+        ["generate"],
         ["train"],
         ["train", "codec"],
         ["train", "world"],
