@@ -156,25 +156,25 @@ def rebuild(
 
 
 async def read_history(
-    journal: Journal, world: str, reducers: Mapping[str, Reducer], pending_limit: int = 32
-) -> History:
-    """The history of a life, its ancestors' included. Raises `JournalCorrupt`, `JournalUnavailable`."""
-    return await _read(journal, world, reducers, pending_limit, None)
-
-
-async def _read(
     journal: Journal,
     world: str,
     reducers: Mapping[str, Reducer],
-    pending_limit: int,
-    until: tuple[int, int] | None,
+    pending_limit: int = 32,
+    until: tuple[int, int] | None = None,
 ) -> History:
+    """The history of a life, its ancestors' included.
+
+    `until` an epoch and a number of chunks: its line then begins with these chunks. Raises `JournalCorrupt`,
+    `JournalUnavailable`.
+    """
     recorded = [record.fact for record in await journal.read(world)]
     if not recorded:
         raise JournalCorrupt(f"the journal knows nothing of {world}")
     ancestor = None
     if isinstance(recorded[0], facts.SessionOpened) and (origin := recorded[0].origin) is not None:
-        ancestor = await _read(journal, origin.world, reducers, pending_limit, (origin.epoch, origin.chunks))
+        ancestor = await read_history(
+            journal, origin.world, reducers, pending_limit, (origin.epoch, origin.chunks)
+        )
     if until is None:
         return rebuild(recorded, reducers, pending_limit, ancestor)
     made = rebuild(recorded[:1], reducers, pending_limit, ancestor)

@@ -78,7 +78,7 @@ class Sleepers:
         """Where it stands. Raises `JournalError`."""
         sleeper = self._sleepers[session_id]
         if sleeper.info is None:
-            sleeper.info = _info(*await self.history(session_id))
+            sleeper.info = info_of(*await self.history(session_id))
         return sleeper.info
 
     async def close(self, session_id: str, reason: str) -> None:
@@ -93,7 +93,8 @@ class Sleepers:
             self._observer.session_closed(reason)
 
 
-def _info(history: History, opened_at: float) -> SessionInfo:
+def info_of(history: History, opened_at: float) -> SessionInfo:
+    """Where a session stands that is alive in its journal alone."""
     protocol = history.protocol
     active = protocol.state is SessionState.ACTIVE
     return SessionInfo(

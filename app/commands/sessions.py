@@ -1,0 +1,53 @@
+"""`worldline sessions`."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from app.bootstrap import build_journal, build_reducers
+from app.settings import Settings
+from sessions.errors import SessionError
+from sessions.history import read_history
+from sessions.info import SessionInfo
+from sessions.sleepers import info_of
+
+DataOption = Annotated[
+    Path, typer.Option(help="Directory of journal, snapshots and recordings.", envvar="WORLDLINE_DATA")
+]
+
+
+def sessions(data: DataOption = Path("data")) -> None:
+    """List the sessions that are not closed, from the journal: a server need not run.
+
+    Those of a stopped server are suspended; they go on when they are used again.
+    """
+    found = asyncio.run(_sessions(Settings(data=data)))
+    table = Table("session", "status", "opened", "epoch", "chunks", "pending", "prompt")
+    for info in found:
+        opened = datetime.fromtimestamp(info.opened_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        numbers = (str(info.epoch), str(info.chunk_index), str(len(info.pending_event_ids)))
+        table.add_row(info.session_id, info.state.value, opened, *numbers, info.spec.prompt[:40])
+    Console().print(table if found else "No sessions are open.")
+
+
+async def _sessions(settings: Settings) -> list[SessionInfo]:
+    journal = build_journal(settings)
+    try:
+        await journal.start()
+        found = []
+        for life in await journal.open_lives():
+            history = await read_history(journal, life.world, build_reducers())
+            found.append(info_of(history, life.opened_at))
+        return found
+    except SessionError as error:
+        typer.echo(f"worldline sessions: {error}", err=True)
+        raise typer.Exit(2) from None
+    finally:
+        await journal.stop()
