@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app import refusals
+from app.fields import start_field, with_field
 from engine import api
 from sessions import errors
 
@@ -94,15 +95,22 @@ def fault_of(error: BaseException) -> Fault:
 
 def field_of(error: BaseException) -> str | None:
     """The field that `error` names, if it names one."""
-    named = (refusals.Refusal, errors.SessionError, api.WorldRefused, api.ControlRefused)
-    return error.field if isinstance(error, named) else None
+    field = _inner_field(error)
+    return None if field is None else start_field(field)
 
 
 def message_of(error: BaseException) -> str:
     """What a client is told; nothing of an unexpected error's insides."""
-    return str(error) if isinstance(error, MAPPED) else "the server failed; its log says why"
+    if not isinstance(error, MAPPED):
+        return "the server failed; its log says why"
+    return with_field(str(error), _inner_field(error), field_of(error))
 
 
 def close_code(code: str) -> int:
     """The close code that belongs to a wire code."""
     return _CLOSE_BY_CODE.get(code, INTERNAL.close)
+
+
+def _inner_field(error: BaseException) -> str | None:
+    named = (refusals.Refusal, errors.SessionError, api.WorldRefused, api.ControlRefused)
+    return error.field if isinstance(error, named) else None

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.codec import codec_name
 from app.errors import fault_of, field_of, message_of
+from app.fields import interaction_field, with_field
 from app.packaging.packager import Package
 from engine.api import ModelCard
 from sessions.outputs import (
@@ -36,9 +37,6 @@ Told = (
     | Rewound
     | Warned
 )  # every output but a chunk
-
-CONTROL_FIELD = "controls[0]"
-CAMERA_FIELD = "interaction.event.multi_modal_data.camera"
 
 
 def geometry(spec: SessionSpec, card: ModelCard, model: str) -> Reply:
@@ -110,9 +108,9 @@ def told(request_id: str, output: Told) -> Reply:
     match output:
         case InteractionQueued(event_id):
             return {"type": "session.interaction.queued", "request_id": request_id, "event_id": event_id}
-        case InteractionRejected(event_id, code, message, field, retryable):
-            place = field.replace(CONTROL_FIELD, CAMERA_FIELD, 1) if field else field
-            return rejection(event_id, code, message, place, retryable=retryable)
+        case InteractionRejected(event_id, code, message, field, retryable, schema):
+            place = None if field is None else interaction_field(field, schema)
+            return rejection(event_id, code, with_field(message, field, place), place, retryable=retryable)
         case ResetDone(epoch, discarded):
             return {"type": "session.reset", "epoch": epoch, "discarded_event_ids": discarded}
         case Rewound(epoch, chunk_index):

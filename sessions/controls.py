@@ -21,4 +21,5 @@ def check_control(control: Control, reducers: Mapping[str, Reducer], path: str) 
     try:
         reducer.validate(control)
     except ControlRefused as refused:
-        raise InvalidControl(refused.message, field=f"{path}.{refused.field}") from refused
+        field = f"{path}.{refused.field}"
+        raise InvalidControl(refused.message, field=field, schema=control.schema) from refused

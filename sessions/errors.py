@@ -67,9 +67,13 @@ class InvalidEvent(SessionError):
 
 
 class InvalidControl(InvalidEvent):
-    """A control that the model's reducer refused."""
+    """A control that the model's reducer refused; `schema` is the one that the control claims."""
 
     code = "invalid_control"
+
+    def __init__(self, message: str, *, field: str | None = None, schema: str | None = None) -> None:
+        super().__init__(message, field=field)
+        self.schema = schema
 
 
 class EventIdConflict(SessionError):

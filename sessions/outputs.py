@@ -44,13 +44,14 @@ class InteractionQueued:
 
 @dataclass(frozen=True, slots=True)
 class InteractionRejected:
-    """A bad interaction; the stream goes on."""
+    """A bad interaction; the stream goes on. `schema` is that of a control that was refused."""
 
     event_id: str | None
     code: str
     message: str
     field: str | None = None
     retryable: bool = False
+    schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

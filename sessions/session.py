@@ -13,6 +13,7 @@ from sessions.audience import Audience
 from sessions.course import Course
 from sessions.epochs import Epochs, Fork
 from sessions.errors import (
+    InvalidControl,
     NotStepped,
     SessionError,
     SessionTombstoned,
@@ -155,7 +156,10 @@ class Session:
             acceptance, label = await self._intake.take_named(name, prompt, controls)
             answer = InteractionQueued(label)
         except SessionError as error:
-            answer = InteractionRejected(name, error.code, error.message, error.field, error.retryable)
+            schema = error.schema if isinstance(error, InvalidControl) else None
+            answer = InteractionRejected(
+                name, error.code, error.message, error.field, error.retryable, schema
+            )
         if outbox is not None:
             outbox.put(answer)
         return acceptance
