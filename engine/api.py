@@ -180,6 +180,21 @@ class WorldSnapshot:
     data: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class WorldLedger:
+    """What a world's caches hold, and the facts that it follows from, in the order in which they came true.
+
+    Each fact is its name (`fact`: opened, build_began, published, ...) and its fields. A closed world has one
+    summary. `balanced`: over the whole device, the facts fold to the live state, whose bytes are those that
+    the allocators have out.
+    """
+
+    world: str
+    facts: tuple[Mapping[str, str | int], ...]
+    live_bytes: int  # published and not released
+    balanced: bool
+
+
 class EngineState(StrEnum):
     """Where the engine stands; only `ready` takes work."""
 
@@ -328,3 +343,8 @@ class Engine(Protocol):
         """Make a world that is as `source` is after its last committed chunk, and goes on by itself; nothing
         of the source changes. `request` as in `restore_world`. Waits for the source's job in flight.
         Raises `UnknownWorld` where there is no source, and what `restore_world` raises."""
+
+    async def read_ledger(self, world: str) -> WorldLedger:
+        """What the caches of a world hold; waits for its job in flight. Of a closed world what is remembered.
+        Raises `UnknownWorld`, `EngineLost`.
+        """

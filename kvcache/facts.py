@@ -7,7 +7,8 @@ ledger has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +151,9 @@ OwnerFact = (
     | Carried
 )
 Fact = OwnerFact | ClosedSummary | Totals
+
+
+def told(fact: Fact) -> dict[str, str | int]:
+    """A fact as JSON has it: its name in snake_case under `fact`, then its fields."""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(fact).__name__).lower()
+    return {"fact": name, **asdict(fact)}

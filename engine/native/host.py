@@ -9,7 +9,7 @@ from typing import Final
 
 import torch
 
-from engine.api import CapacityReached, ModelCard, OpenWorld, WorldRefused
+from engine.api import CapacityReached, ModelCard, OpenWorld, WorldLedger, WorldRefused
 from engine.camera.commands import SCHEMAS, TRACK
 from engine.checkpoint.load import load_model
 from engine.checkpoint.scenes import SceneFile, read_scenes
@@ -28,6 +28,7 @@ from engine.world.world import World, open_world
 from kvcache.capacity import CapacityPlan, required_bytes
 from kvcache.capacity import plan as plan_capacity
 from kvcache.errors import OutOfMemory, OutOfPages
+from kvcache.facts import told
 from kvcache.geometry import Geometry
 from kvcache.memory import Memory
 
@@ -157,6 +158,18 @@ class NativeHost:
             return Usage()
         pages = self._model.geometry(*self._size(self._model)).view_pages
         return Usage(len(self._caches) * pages, self._capacity * pages)
+
+    def ledger(self, world: str) -> WorldLedger:
+        """What the caches of a world hold or held; no facts where it is unknown."""
+        assert self._caches is not None, "load comes first"
+        ledger = self._caches.ledger
+        owner = ledger.live.owners.get(world)
+        return WorldLedger(
+            world=world,
+            facts=tuple(told(fact) for fact in ledger.facts(world)),
+            live_bytes=owner.live_bytes if owner is not None else 0,
+            balanced=self._caches.is_balanced(),
+        )
 
     def _sharing(self, world: World, request: OpenWorld) -> World | SharingWorld:
         if self._first_chunks is None or self._caches is None:

@@ -25,6 +25,7 @@ from engine.api import (
     StageTimes,
     Tick,
     UnknownWorld,
+    WorldLedger,
     WorldSnapshot,
 )
 from engine.media.chunk import encode_chunk
@@ -166,6 +167,12 @@ class PatternEngine:
         async with room.turn:
             require_same_opening(room.request, request)
             self._open(request, room.world.walk)
+
+    async def read_ledger(self, world: str) -> WorldLedger:
+        """A pattern has no caches."""
+        self._require_ready()
+        self._room(world)
+        return WorldLedger(world, (), 0, balanced=True)
 
     def _open(self, request: OpenWorld, walk: Walk) -> None:
         self._require_ready()

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.api import CapacityReached, ModelCard, OpenWorld, Tick
+from engine.api import CapacityReached, ModelCard, OpenWorld, Tick, WorldLedger
 from engine.pattern.card import PAGES_PER_WORLD, STEPS, check_request, pattern_card
 from engine.pattern.scenery import scenery_for
 from engine.pattern.snapshot import pack_walk, require_same_opening, unpack_walk
@@ -54,6 +54,10 @@ class PatternHost:
     def usage(self) -> Usage:
         """As if every world held its pages."""
         return Usage(self.open_worlds * PAGES_PER_WORLD, self.card.capacity * PAGES_PER_WORLD)
+
+    def ledger(self, world: str) -> WorldLedger:
+        """A pattern has no caches."""
+        return WorldLedger(world, (), 0, balanced=True)
 
 
 class HostedPattern:

@@ -17,6 +17,7 @@ from engine.api import (
     EngineStatus,
     OpenWorld,
     Tick,
+    WorldLedger,
     WorldSnapshot,
 )
 from engine.worker.messages import (
@@ -27,6 +28,8 @@ from engine.worker.messages import (
     Done,
     Failed,
     Fork,
+    Inspect,
+    Inspected,
     JobRequest,
     Open,
     Ready,
@@ -41,13 +44,16 @@ from engine.worker.messages import (
 
 CONTROL_TIMEOUT_S = 30.0
 
+Told = Done | Taken | Inspected
+"""How a call other than a chunk's ends well."""
+
 
 @dataclass(slots=True, eq=False)
 class _Call:
     """A request that was sent, and the answers to it that nobody took yet."""
 
     request: JobRequest
-    answers: asyncio.Queue[Done | Taken | Ready | Committed | Failed] = field(default_factory=asyncio.Queue)
+    answers: asyncio.Queue[Told | Ready | Committed | Failed] = field(default_factory=asyncio.Queue)
 
 
 class Calls:
@@ -83,7 +89,7 @@ class Calls:
         match answer:
             case Usage():
                 self.usage = answer
-            case Done() | Taken() | Ready() | Committed() | Failed():
+            case Done() | Taken() | Inspected() | Ready() | Committed() | Failed():
                 call = self._pending.get(answer.call)  # absent where its caller has given up
                 if call is not None:
                     call.answers.put_nowait(answer)
@@ -124,6 +130,15 @@ class Calls:
             raise EngineError(self._overdue("snapshot", world)) from None
         assert isinstance(answer, Taken)
         return answer.snapshot
+
+    async def read_ledger(self, world: str) -> WorldLedger:
+        """What a world's caches hold. Raises `EngineError` with what is pending where it takes too long."""
+        try:
+            answer = await self._control(Inspect(next(self._numbers), world), self._timeout_s)
+        except TimeoutError:
+            raise EngineError(self._overdue("ledger", world)) from None
+        assert isinstance(answer, Inspected)
+        return answer.ledger
 
     async def reset(self, world: str) -> None:
         """Back to the first frame. Raises `EngineError` with what is pending where it takes too long."""
@@ -189,10 +204,10 @@ class Calls:
         elif isinstance(call.answers.get_nowait(), Done):
             self._send(Close(next(self._numbers), world))
 
-    async def _control(self, request: JobRequest, timeout_s: float | None) -> Done | Taken:
+    async def _control(self, request: JobRequest, timeout_s: float | None) -> Told:
         return await self._answer(self._begin(request), timeout_s)
 
-    async def _answer(self, call: _Call, timeout_s: float | None) -> Done | Taken:
+    async def _answer(self, call: _Call, timeout_s: float | None) -> Told:
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await call.answers.get()
@@ -200,7 +215,7 @@ class Calls:
             del self._pending[call.request.call]
         if isinstance(answer, Failed):
             raise answer.error
-        assert isinstance(answer, Done | Taken)
+        assert isinstance(answer, Told)
         return answer
 
     def _begin(self, request: JobRequest) -> _Call:

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.api import ModelCard, OpenWorld, Tick
+from engine.api import ModelCard, OpenWorld, Tick, WorldLedger
 from engine.worker.messages import Usage
 
 
@@ -65,3 +65,6 @@ class Host(Protocol):
 
     def usage(self) -> Usage:
         """Pages in use and in all."""
+
+    def ledger(self, world: str) -> WorldLedger:
+        """What the caches of a world hold or held; no facts where it is unknown, or needs no caches."""

@@ -14,6 +14,7 @@ from engine.api import (
     ModelCard,
     OpenWorld,
     Tick,
+    WorldLedger,
     WorldSnapshot,
 )
 from engine.media.chunk import encode_chunk
@@ -96,6 +97,10 @@ class LocalEngine:
     async def fork_world(self, source: str, request: OpenWorld) -> None:
         """Make a world that is as `source` is, and goes on by itself."""
         await self._calls.fork(source, request)
+
+    async def read_ledger(self, world: str) -> WorldLedger:
+        """What the caches of a world hold."""
+        return await self._calls.read_ledger(world)
 
     def _send(self, request: Request) -> None:
         assert self._loop is not None

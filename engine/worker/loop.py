@@ -34,6 +34,8 @@ from engine.worker.messages import (
     Done,
     Failed,
     Fork,
+    Inspect,
+    Inspected,
     Open,
     Ready,
     Request,
@@ -132,6 +134,9 @@ class WorkerLoop:
                 case Snapshot(call=call, world=world):
                     self._encoder.submit(self._pack, call, world, *self._rooms.snapshot(world))
                     self._end(job)
+                    return
+                case Inspect(call=call, world=world):
+                    self._end(job, Inspected(call, self._rooms.ledger(world)))
                     return
                 case Open(request=request):
                     self._rooms.open(request)

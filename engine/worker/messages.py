@@ -12,6 +12,7 @@ from engine.api import (
     ModelCard,
     OpenWorld,
     Tick,
+    WorldLedger,
     WorldSnapshot,
 )
 
@@ -71,6 +72,14 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Inspect:
+    """Read what a world's caches hold."""
+
+    call: int
+    world: str
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """Compute the next chunk of a world."""
 
@@ -112,7 +121,7 @@ class Stop:
     """Finish the job in flight and end."""
 
 
-JobRequest = Open | Restore | Fork | Snapshot | Run | Reset | Close
+JobRequest = Open | Restore | Fork | Snapshot | Inspect | Run | Reset | Close
 Request = JobRequest | Cancel | Stop
 
 # Worker to server
@@ -148,6 +157,14 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class Inspected:
+    """A world's ledger."""
+
+    call: int
+    ledger: WorldLedger
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A call ended in an error; for a chunk, nothing of it is left."""
 
@@ -179,4 +196,4 @@ class Usage:
     pages_total: int = 0
 
 
-Answer = Loaded | LoadFailed | Done | Taken | Failed | Ready | Committed | Usage
+Answer = Loaded | LoadFailed | Done | Taken | Inspected | Failed | Ready | Committed | Usage

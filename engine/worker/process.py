@@ -18,6 +18,7 @@ from engine.api import (
     ModelCard,
     OpenWorld,
     Tick,
+    WorldLedger,
     WorldSnapshot,
 )
 from engine.worker.calls import CONTROL_TIMEOUT_S, Calls
@@ -111,6 +112,10 @@ class ProcessEngine:
     async def fork_world(self, source: str, request: OpenWorld) -> None:
         """Make a world that is as `source` is, and goes on by itself."""
         await self._calls.fork(source, request)
+
+    async def read_ledger(self, world: str) -> WorldLedger:
+        """What the caches of a world hold."""
+        return await self._calls.read_ledger(world)
 
     def _send(self, request: Request) -> None:
         assert self._child is not None

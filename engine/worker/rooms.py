@@ -13,6 +13,7 @@ from engine.api import (
     OpenWorld,
     SnapshotRefused,
     UnknownWorld,
+    WorldLedger,
     WorldRefused,
 )
 from engine.worker.host import Host, HostWorld
@@ -34,11 +35,14 @@ class Rooms:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._rooms: dict[str, Room] = {}
+        self._tombstones: set[str] = set()  # rooms whose close failed: nothing but another close is theirs
 
     def __contains__(self, world: str) -> bool:
         return world in self._rooms
 
     def __getitem__(self, world: str) -> Room:
+        if world in self._tombstones:
+            raise EngineError(f"closing world {world} failed: it can only be closed again")
         try:
             return self._rooms[world]
         except KeyError:
@@ -67,6 +71,18 @@ class Rooms:
         except Exception as error:
             raise EngineError(f"world {world} could not be copied: {describe(error)}") from error
 
+    def ledger(self, world: str) -> WorldLedger:
+        """What a world's caches hold, or what is remembered of a closed one. Raises `UnknownWorld`, or
+        `EngineError` where the facts break their own rules.
+        """
+        try:
+            ledger = self._host.ledger(world)
+        except Exception as error:
+            raise EngineError(f"the ledger of world {world} can't be read: {describe(error)}") from error
+        if not ledger.facts:
+            self[world]
+        return ledger
+
     def _make(self, request: OpenWorld, make: Callable[[], HostWorld]) -> None:
         if request.world in self._rooms:
             raise WorldRefused("world", f"world {request.world} is open already")
@@ -94,8 +110,10 @@ class Rooms:
         try:
             room.world.close()
         except Exception as error:
+            self._tombstones.add(world)
             raise CloseFailed(f"world {world} was not released: {describe(error)}") from error
         del self._rooms[world]
+        self._tombstones.discard(world)
 
     def close_all(self) -> None:
         """Release what is left, as far as the model lets it."""

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.api import CapacityReached, ModelCard, OpenWorld, SnapshotRefused, Tick, WorldRefused
+from engine.api import (
+    CapacityReached,
+    ModelCard,
+    OpenWorld,
+    SnapshotRefused,
+    Tick,
+    WorldLedger,
+    WorldRefused,
+)
 from engine.pattern.card import pattern_card
 from engine.worker.messages import Usage
 
@@ -167,6 +175,10 @@ class ScriptedHost:
 
     def usage(self) -> Usage:
         return Usage(3 * self.worlds, 3 * self.capacity)
+
+    def ledger(self, world: str) -> WorldLedger:
+        self.stage.reach("ledger", world, 0)
+        return WorldLedger(world, (), 0, balanced=True)
 
 
 # What a worker process may be told to do: a function to call when a stage of a world is reached, by name.
