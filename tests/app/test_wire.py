@@ -36,9 +36,15 @@ def test_an_interaction_carries_a_camera() -> None:
     assert message.interaction.event.multi_modal_data.camera == {"mode": "velocity"}
 
 
-@pytest.mark.parametrize(
-    "kind", sorted(set(MESSAGES) - {"session.start", "session.interaction", "session.ack"})
-)
+BARE = ("cancel", "close", "ping", "reset", "stop")
+FULL = ("ack", "attach", "interaction", "resume", "rewind", "start")
+
+
+def test_every_message_is_known_as_bare_or_not() -> None:
+    assert set(MESSAGES) == {f"session.{kind}" for kind in (*BARE, *FULL)}
+
+
+@pytest.mark.parametrize("kind", [f"session.{kind}" for kind in BARE])
 def test_a_bare_message_is_its_type(kind: str) -> None:
     assert parse_message(json.dumps({"type": kind})).type == kind
 
