@@ -3,10 +3,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: serve test stress load lint bench help
+.PHONY: serve test stress stress-durable load lint bench help
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 serve: $(STAMP) ## play: open the address it prints (ARGS="--port 9000" for options)
 	$(BIN)/worldline serve $(ARGS)
@@ -14,8 +14,11 @@ serve: $(STAMP) ## play: open the address it prints (ARGS="--port 9000" for opti
 test: $(STAMP) ## all tests that fit in a quarter of an hour
 	$(BIN)/python -m pytest -m "not slow and not gpu"
 
+stress-durable: $(STAMP) ## kill -9 at 100 moments, 500 reconnects, 200 chunks replayed (half an hour)
+	$(BIN)/python -m pytest -m slow tests/stress/test_killed_servers.py tests/stress/test_reconnect_races.py tests/sessions/test_replay.py
+
 stress: $(STAMP) ## the long runs: evictions, cancellations, 10,000 chunks (a quarter of an hour)
-	$(BIN)/python -m pytest -m slow tests/stress
+	$(BIN)/python -m pytest -m slow tests/stress --ignore-glob='*_servers.py' --ignore-glob='*_races.py'
 
 load: $(STAMP) ## walkers and managers against a pattern server (USERS=20 RATE=5 TIME=60s; ARGS="--chunks 40")
 	$(BIN)/python -m tests.load $(ARGS)

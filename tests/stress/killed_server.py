@@ -71,19 +71,26 @@ class Walker:
         self.seen: dict[int, bytes] = {}
         self._server = server
         self._session_id = session_id
-        self._token: str | None = None
+        self.token: str | None = None
+        self._stream: Stream | None = None
 
     async def walk(self, chunks: int) -> None:
         """Play until so many chunks have been seen, or raise what the lost server does to its client."""
         async with self._server.client.socket() as stream:
-            if self._token is None:
+            self._stream = stream
+            if self.token is None:
                 spec = {"prompt": "a meadow", "seed": 11, "format": "annexb", "mode": "stepped"}
                 video = await stream.start(**spec, session_id=self._session_id)
-                self._token = video["token"]
+                self.token = video["token"]
             else:
-                await stream.resume(self._session_id, self._token, len(self.seen) - 1)
+                await stream.resume(self._session_id, self.token, len(self.seen) - 1)
             while len(self.seen) < chunks:
                 await self._step(stream)
+
+    def vanish(self) -> None:
+        """Break the connection without a word."""
+        if self._stream is not None:
+            self._stream.socket.transport.abort()
 
     async def _step(self, stream: Stream) -> None:
         """Ask for the next chunk, as often as it takes: the event's id keeps it one event."""
