@@ -13,9 +13,9 @@ from app.refusals import NothingRecorded
 from app.replies import geometry
 from app.rest import MISSING, EdgeNow, Owner, TheInfo, TheSession, problems
 from app.strict_route import StrictRoute
-from app.views import Created, FactView, JournalPage, Links, RewindAnswer
+from app.views import Created, FactView, JournalPage, LedgerView, Links, RewindAnswer
 from app.wire import ForkRequest, RewindRequest
-from engine.api import EncodedChunk
+from engine.api import EncodedChunk, UnknownWorld
 from sessions.recordings import RecordingStore
 
 router = APIRouter(
@@ -73,6 +73,19 @@ async def read_journal(
     return JournalPage(
         facts=[FactView.of(record) for record in page], next=page[-1].sequence if more else None
     )
+
+
+@router.get(
+    "/ledger",
+    summary="What its caches hold",
+    responses=problems(**MISSING, s503="The engine is not ready."),
+)
+async def read_ledger(edge: EdgeNow, info: TheInfo) -> LedgerView:
+    """The facts that its memory follows from, as the engine tells them after the job in flight."""
+    try:
+        return LedgerView.of(await edge.engine.read_ledger(info.world))
+    except UnknownWorld:
+        return LedgerView.of(None)
 
 
 @router.get(

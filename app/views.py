@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from app.paths import SOCKET_PATH
 from app.replies import Reply
-from engine.api import ModelCard, Scene
+from engine.api import ModelCard, Scene, WorldLedger
 from sessions.fact_codec import as_json, kind_of
 from sessions.facts import SessionOpened
 from sessions.info import SessionInfo
@@ -132,6 +132,27 @@ class JournalPage(BaseModel):
 
     facts: list[FactView]
     next: int | None
+
+
+class LedgerView(BaseModel):
+    """What the engine holds for a session now; nothing while its world is put away."""
+
+    present: bool = Field(description="Whether the engine has its world.")
+    live_bytes: int = Field(description="Published and not released.")
+    balanced: bool | None = Field(
+        description="Whether all facts of the device fold to its live state and allocators; null if unknown."
+    )
+    facts: list[dict[str, str | int]] = Field(
+        description="In their order; `fact` is opened, build_began, published, leased, released, ..."
+    )
+
+    @classmethod
+    def of(cls, ledger: WorldLedger | None) -> Self:
+        """The view of a world's ledger, or of none."""
+        if ledger is None:
+            return cls(present=False, live_bytes=0, balanced=None, facts=[])
+        facts = [dict(fact) for fact in ledger.facts]
+        return cls(present=True, live_bytes=ledger.live_bytes, balanced=ledger.balanced, facts=facts)
 
 
 class CancelAnswer(BaseModel):

@@ -181,6 +181,7 @@ async def test_the_description_of_the_api_says_what_each_route_does_and_how_it_f
         "/v1/sessions/{session_id}/rewind",
         "/v1/sessions/{session_id}/fork",
         "/v1/sessions/{session_id}/journal",
+        "/v1/sessions/{session_id}/ledger",
         "/v1/sessions/{session_id}/video.mp4",
         "/health",
         "/healthz",
