@@ -50,6 +50,7 @@ class Course:
     def restart(self) -> None:
         """A new epoch begins."""
         self.runner.restart()
+        self.keeper.point = None
         self._audience.tape.new_epoch()
 
     async def revive(self, replay_after: int | None = None) -> None:

@@ -127,6 +127,8 @@ class Epochs:
             self._protocol.require_alive()
             head = self._protocol.chunk_index
             at = head if chunks is None else chunks
+            if (fork := await self._fork_at_head(at)) is not None:
+                return await make(fork)
             history = await self._history(at, "at_chunk")
             source = self._world if at == head and self._world.present else None
             last = history.line[at - 1].begun.tick if at else None
@@ -137,6 +139,18 @@ class Epochs:
                 self._protocol.session_id, world, epoch, at, history.floor_at(at), conditions
             )
             return await make(Fork(history.spec, origin, source))
+
+    async def _fork_at_head(self, chunks: int) -> Fork | None:
+        """Where the newest chunk is one of this very world, nothing has to be looked up but the opening."""
+        point, protocol, name = self._course.keeper.point, self._protocol, self._world.name
+        if point is None or not self._world.present or not point.chunks == chunks == protocol.chunk_index:
+            return None
+        [opening] = await self._services.journal.read(name, limit=1)
+        assert isinstance(opening.fact, facts.SessionOpened), "a life begins with its opening"
+        origin = facts.Origin(
+            protocol.session_id, name, point.epoch, chunks, protocol.floor, protocol.conditions
+        )
+        return Fork(opening.fact.spec, origin, self._world)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
