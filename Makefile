@@ -1,6 +1,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+EXTRAS ?= dev
 STAMP := $(VENV)/.installed
 
 .PHONY: serve test stress stress-durable load lint bench help
