@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,17 +15,14 @@ from sessions.clock import Clock, MonotonicClock
 from sessions.controls import check_control
 from sessions.epochs import Fork
 from sessions.errors import (
-    CapacityExceeded,
     Draining,
     EngineUnavailable,
     InvalidControl,
     InvalidEvent,
     InvalidSpec,
     SequenceConflict,
-    SessionClosed,
     SessionError,
     SessionExists,
-    SessionSuspended,
     SessionTombstoned,
     StorageUnavailable,
     UnknownSession,
@@ -41,6 +36,7 @@ from sessions.limits import Limits
 from sessions.observer import Observer
 from sessions.pen import Pen
 from sessions.recordings import RecordingStore
+from sessions.register import Register
 from sessions.services import Services
 from sessions.session import Session
 from sessions.sleepers import Sleepers
@@ -81,11 +77,7 @@ class SessionManager:
         self._observer = observer or Observer()
         self._snapshots = snapshots
         self._recordings = recordings
-        self._sleepers = Sleepers(journal, reducers, self._clock, self._observer)
-        self._waking: dict[str, asyncio.Task[Session]] = {}
-        self._sessions: dict[str, Session] = {}
-        self._opening: dict[str, asyncio.Task[Session]] = {}
-        self._gone: OrderedDict[str, None] = OrderedDict()  # ids closed lately
+        self._register = Register(self._limits, Sleepers(journal, reducers, self._clock, self._observer))
         self._background: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -97,7 +89,7 @@ class SessionManager:
         await self._journal.start()
         for store in self._stores:
             await store.start()
-        await self._sleepers.start()
+        await self._register.sleepers.start()
         self.card = await self._engine.start()
         return self.card
 
@@ -136,8 +128,8 @@ class SessionManager:
 
     async def _opened(self, session_id: str, work: Coroutine[Any, Any, Session]) -> Session:
         opening = asyncio.create_task(work)
-        self._opening[session_id] = opening
-        opening.add_done_callback(lambda _: self._opening.pop(session_id))
+        self._register.opening[session_id] = opening
+        opening.add_done_callback(lambda _: self._register.opening.pop(session_id))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -149,14 +141,7 @@ class SessionManager:
 
         Raises `SessionSuspended` where it has to be `awake` first, `SessionClosed`, `UnknownSession`.
         """
-        session = self._sessions.get(session_id)
-        if session is not None:
-            return session
-        if session_id in self._sleepers:
-            raise SessionSuspended(f"session {session_id!r} is suspended", field="session_id")
-        if session_id in self._gone:
-            raise SessionClosed(f"session {session_id!r} is closed", field="session_id")
-        raise UnknownSession(session_id)
+        return self._register.get(session_id)
 
     async def awake(self, session_id: str, replay_after: int | None = None) -> Session:
         """The session; a suspended one is revived: its world comes back at its next chunk.
@@ -164,20 +149,19 @@ class SessionManager:
         `replay_after`: the world comes back now, and chunks behind this transport index are put on the tape
         again. Raises what `get` does, `Draining`, `JournalError`, and what bringing back the world does.
         """
-        if session_id not in self._sessions and session_id in self._sleepers:
-            waking = self._waking.get(session_id)
+        register = self._register
+        if register.asleep(session_id):
+            waking = register.waking.get(session_id)
             if waking is None:
                 waking = asyncio.create_task(self._wake(session_id, replay_after))
-                self._waking[session_id] = waking
-                waking.add_done_callback(lambda _: self._waking.pop(session_id))
+                register.waking[session_id] = waking
+                waking.add_done_callback(lambda _: register.waking.pop(session_id))
             await outlasting(waking)
-        return self.get(session_id)
+        return register.get(session_id)
 
     async def info(self, session_id: str) -> SessionInfo:
         """Where a session stands; a suspended one sleeps on. Raises `SessionClosed`, `UnknownSession`."""
-        if session_id not in self._sessions and session_id in self._sleepers:
-            return await self._sleepers.info(session_id)
-        return self.get(session_id).info()
+        return await self._register.info(session_id)
 
     async def list(
         self,
@@ -188,38 +172,31 @@ class SessionManager:
         limit: int = 100,
     ) -> list[SessionInfo]:
         """Sessions in the order of their ids, beyond the id `after`."""
-        ids = sorted({*self._sessions, *self._sleepers})
-        found: list[SessionInfo] = []
-        for session_id in ids[bisect_right(ids, after) if after else 0 :]:
-            if len(found) == limit:
-                break
-            try:
-                info = await self.info(session_id)
-            except SessionError as error:
-                log.warning("session %s is not listed: %s", session_id, error)
-                continue
-            if (state is None or info.state is state) and (owner is None or info.spec.owner == owner):
-                found.append(info)
-        return found
+        return await self._register.list(state, owner, after, limit)
 
     async def close(self, session_id: str, reason: str = "closed") -> None:
         """Close a session; idempotent. Raises `UnknownSession`, `SessionTombstoned`, `JournalError`."""
-        session = self._sessions.get(session_id)
+        register = self._register
+        if (waking := register.waking.get(session_id)) is not None:
+            await asyncio.wait([waking])
+        session = register.live.get(session_id)
         if session is not None:
             await session.close(reason)
-        elif session_id in self._sleepers:
-            world = self._sleepers.world_of(session_id)
-            await self._sleepers.close(session_id, reason)
-            self._remember(session_id)
+        elif session_id in register.sleepers:
+            world = register.sleepers.world_of(session_id)
+            await register.sleepers.close(session_id, reason)
+            register.remember(session_id)
             await self._discard(world)
-        elif session_id not in self._gone and await self._journal.latest(session_id) is None:
+        elif not register.closed_lately(session_id) and await self._journal.latest(session_id) is None:
             raise UnknownSession(session_id)
 
     async def stop(self, reason: str = "shutdown") -> None:
         """Take no new sessions, suspend all, stop engine, stores and journal; idempotent."""
         self._stopping = True
-        await asyncio.gather(*self._opening.values(), *self._waking.values(), return_exceptions=True)
-        ending = [self._end(session, reason) for session in self._sessions.values()]
+        register = self._register
+        coming = [*register.opening.values(), *register.waking.values()]
+        await asyncio.gather(*coming, return_exceptions=True)
+        ending = [self._end(session, reason) for session in register.live.values()]
         for failure in await asyncio.gather(*ending, return_exceptions=True):
             if failure is not None:
                 log.warning("a session could not be suspended at the end: %s", failure)
@@ -238,7 +215,7 @@ class SessionManager:
     @property
     def awake_count(self) -> int:
         """Sessions in memory: all but the suspended ones."""
-        return len(self._sessions)
+        return len(self._register.live)
 
     # Opening
 
@@ -261,7 +238,7 @@ class SessionManager:
             self._limits,
             self._observer,
             new_id,
-            self._make_room,
+            self._register.make_room,
             self._snapshots,
             self._recordings,
         )
@@ -281,14 +258,7 @@ class SessionManager:
         return replace(spec, script=script)
 
     def _free_id(self, asked: str | None) -> str:
-        if asked is None:
-            return new_id()
-        session = self._sessions.get(asked)
-        if session is not None and session.info().state is SessionState.CLEANUP_FAILED:
-            raise SessionTombstoned(f"session {asked!r} could not be closed yet: its id is blocked")
-        if session is not None or asked in self._opening or asked in self._sleepers:
-            raise SessionExists(asked)
-        return asked
+        return new_id() if asked is None else self._register.free_id(asked)
 
     async def _open(
         self,
@@ -298,7 +268,7 @@ class SessionManager:
         asked_at: float,
         fork: Fork | None = None,
     ) -> Session:
-        await self._make_place()
+        await self._register.make_place()
         world = World(services, new_id())
         opened = facts.SessionOpened(session_id, world.name, spec, fork.origin if fork else None)
         if fork is None:
@@ -314,9 +284,7 @@ class SessionManager:
                 raise SessionExists(session_id) from error
             raise
         history = rebuild([opened], self._reducers, self._limits.pending_events)
-        session = self._session(services, world, pen, history, asked_at, self._clock.wall())
-        self._gone.pop(session_id, None)
-        return session
+        return self._session(services, world, pen, history, asked_at, self._clock.wall())
 
     def _session(
         self,
@@ -334,10 +302,10 @@ class SessionManager:
             history,
             asked_at=asked_at,
             opened_at=opened_at,
-            gone=self._forget,
+            gone=self._register.remove,
             deserted=self._desert,
         )
-        self._sessions[session.session_id] = session
+        self._register.add(session)
         return session
 
     async def _wake(self, session_id: str, replay_after: int | None) -> Session:
@@ -346,43 +314,16 @@ class SessionManager:
             raise Draining("the service is shutting down")
         if self.card is None:
             raise EngineUnavailable(self._engine.status().reason or "the engine is starting")
-        await self._make_place()
+        await self._register.make_place()
         services = self._shared(self.card)
-        history, opened_at = await self._sleepers.history(session_id)
+        history, opened_at = await self._register.sleepers.history(session_id)
         world = World(services, history.protocol.world)
         pen = Pen(self._journal, world.name, self._clock, history.count)
         session = self._session(services, world, pen, history, asked_at, opened_at)
-        self._sleepers.woken(session_id)
+        self._register.sleepers.woken(session_id)
         if replay_after is not None:
             await session.revive(replay_after)
         return session
-
-    # Room
-
-    async def _make_place(self) -> None:
-        """One session more may be in memory; raises `CapacityExceeded`."""
-        while len(self._sessions) + len(self._opening) + len(self._waking) > self._limits.sessions:
-            idle = [session for session in self._idle() if not session.watched]
-            if not idle:
-                raise CapacityExceeded(f"{self._limits.sessions} sessions are open: close one, or try later")
-            await idle[0].suspend("evicted")
-
-    async def _make_room(self, world: str) -> bool:
-        """Put an idle session's world away for another one; False where there is none."""
-        for session in self._idle():
-            if session.info().world == world:
-                continue
-            try:
-                if await session.evict():
-                    return True
-            except SessionTombstoned as error:
-                log.warning("session %s could not be put away: %s", session.session_id, error)
-        return False
-
-    def _idle(self) -> Sequence[Session]:
-        """Sessions whose world may be put away, the least recently used first."""
-        idle = [session for session in self._sessions.values() if session.evictable]
-        return sorted(idle, key=lambda session: session.used_at)
 
     async def _release(self, world: World) -> None:
         try:
@@ -404,22 +345,6 @@ class SessionManager:
         self._background.discard(task)
         if not task.cancelled() and (failure := task.exception()):
             log.error("a session could not be put away: %s", failure)
-
-    # Endings
-
-    def _forget(self, session: Session) -> None:
-        info = session.info()
-        if self._sessions.get(session.session_id) is session:
-            del self._sessions[session.session_id]
-        if info.state is SessionState.SUSPENDED:
-            self._sleepers.add(session.session_id, info.world, info.opened_at)
-        else:
-            self._remember(session.session_id)
-
-    def _remember(self, session_id: str) -> None:
-        self._gone[session_id] = None
-        if len(self._gone) > self._limits.remembered_ids:
-            self._gone.popitem(last=False)
 
     def _desert(self, session: Session) -> None:
         """Who played it did not come back."""

@@ -94,9 +94,13 @@ class Seat:
             await asyncio.wait([self._playing])
 
     def leave(self, outbox: Outbox) -> None:
-        """Whoever read this outbox has gone; nothing happens where another has taken over. Idempotent."""
+        """Whoever read this outbox has gone; nothing follows where another took over, or it had ended.
+
+        Idempotent.
+        """
         outbox.abandon()
-        if self._player is None or self._player.outbox is not outbox or self._grace is not None:
+        current = self._player is not None and self._player.outbox is outbox
+        if not current or outbox.terminal is not None or self._grace is not None:
             return
         clock = self._services.clock
         self._grace = clock.call_at(clock.now() + self._services.limits.grace_s, self._desert)

@@ -418,7 +418,7 @@ async def test_who_stays_away_leaves_a_suspended_session() -> None:
     session, outbox = await played(manager, 4)
     session.leave(outbox)
     clock.advance(30.0)
-    await until(lambda: session.info().state is SessionState.SUSPENDED and not manager._sessions)
+    await until(lambda: session.info().state is SessionState.SUSPENDED and not manager.awake_count)
     woken = await manager.awake("s")
     outputs = await drain(await woken.resume(1))
     assert [chunk.transport_index for chunk in chunks_of(outputs)] == [2, 3]
@@ -433,7 +433,7 @@ async def test_without_a_recording_missed_chunks_are_computed_again() -> None:
     first = [chunk.media.digest for chunk in chunks_of(await drain(outbox))]
     session.leave(outbox)
     clock.advance(30.0)
-    await until(lambda: not manager._sessions)
+    await until(lambda: not manager.awake_count)
     woken = await manager.awake("s", replay_after=2)
     outputs = await drain(await woken.resume(2))
     assert [chunk.media.digest for chunk in chunks_of(outputs)] == first[3:]

@@ -265,7 +265,7 @@ async def test_whoever_gives_up_while_a_session_opens_leaves_none_behind() -> No
     engine.opens.set()
     await until(lambda: engine.log == ["open", "close"])
     assert engine.worlds == {}
-    await until(lambda: not manager._sessions)
+    await until(lambda: not manager.awake_count)
     await manager.create(replace(SPEC, session_id="s"))
 
 
