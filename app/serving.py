@@ -12,9 +12,12 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 
+from app.http_protocol import http_protocol
 from app.settings import Settings
 
+MAX_FRAGMENTS = 4096  # of one message; empty ones would never reach its limit of bytes
 START_SLACK = 64 * 2**10  # a start just over its limit still gets a message that says so
 
 
@@ -32,6 +35,22 @@ def socket_protocol(abort_s: float) -> type[WebSocketsSansIOProtocol]:
                 self.handle_parser_exception()
                 return
             super().send_receive_event_to_app()
+
+        def handle_cont(self, event: Frame) -> None:
+            """A message in endless pieces is too large, however small they are."""
+            if len(self.frames) >= MAX_FRAGMENTS:
+                self.frames = []
+                self.conn.fail(1009, f"a message has at most {MAX_FRAGMENTS} fragments")
+                self.handle_parser_exception()
+                return
+            super().handle_cont(event)
+
+        def handle_ping(self) -> None:
+            """A peer that pings and reads nothing gets no more pongs: they would pile up here."""
+            if self.writable.is_set():
+                super().handle_ping()
+            else:
+                self.conn.data_to_send()
 
         async def run_asgi(self) -> None:
             """Run the handler."""
@@ -90,6 +109,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         log_config=None,
         access_log=settings.log_level == "debug",
         server_header=False,
+        http=http_protocol(settings.start_timeout_s),
         ws=socket_protocol(settings.last_word_timeout_s),
         ws_per_message_deflate=False,
         ws_max_size=settings.start_max_bytes + START_SLACK,

@@ -1,25 +1,39 @@
-"""JSON as the wire allows it: no repeated keys, no NaN, no bottomless nesting, no endless integers."""
+"""JSON as the wire allows it: no repeated keys, no NaN, nothing bottomless or endless."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 
-from app.refusals import InvalidField, NotJson, shortened
+from app.refusals import InvalidField, MessageTooLarge, NotJson, shortened
 
 MAX_DEPTH = 32
 MAX_INTEGER = 2**63 - 1
+MAX_VALUES = 65_536  # a message of 8 MiB may hold millions, which would keep the event loop for many seconds
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+Place = tuple["Place", str | int] | None  # a parent's place, and the key or index in it
 
 
 class _RepeatedKey(ValueError):
     pass
 
 
+def require_few_values(text: str | bytes) -> None:
+    """Raises `MessageTooLarge`. Counts before anything is parsed, and separators in strings too."""
+    if isinstance(text, bytes):
+        most = 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
+    else:
+        most = 1 + text.count(",") + text.count("[") + text.count("{")
+    if most > MAX_VALUES:
+        raise MessageTooLarge(f"a message has at most {MAX_VALUES} values; got about {most}")
+
+
 def parse(text: str | bytes) -> Json:
-    """The value of `text`. Raises `NotJson`, or `InvalidField` where it holds what the wire can't carry."""
+    """The value of `text`. Raises `NotJson`, `MessageTooLarge`, or `InvalidField` for what is not allowed."""
+    require_few_values(text)
     try:
         value: Json = json.loads(text, object_pairs_hook=_object)
     except _RepeatedKey as error:
@@ -57,31 +71,35 @@ def _head(text: str | bytes) -> str:
 
 def _check(value: Json) -> None:
     """Walk iteratively, so that no input can exhaust the interpreter's stack."""
-    pending: list[tuple[str, int, Json]] = [("", 0, value)]
+    pending: list[tuple[Place, int, Json]] = [(None, 0, value)]
     while pending:
-        path, depth, item = pending.pop()
+        place, depth, item = pending.pop()
         if depth > MAX_DEPTH:
-            raise InvalidField(path, f"nested deeper than {MAX_DEPTH} levels")
-        if isinstance(item, dict | list):
-            pending.extend((child, depth + 1, inner) for child, inner in _children(path, item))
+            raise InvalidField(_path(place), f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(item, dict):
+            pending.extend([((place, key), depth + 1, inner) for key, inner in item.items()])
+        elif isinstance(item, list):
+            pending.extend([((place, index), depth + 1, inner) for index, inner in enumerate(item)])
         elif isinstance(item, float) and not math.isfinite(item):
-            raise InvalidField(path or "value", f"must be a finite number; got {item}")
+            raise InvalidField(_path(place) or "value", f"must be a finite number; got {item}")
         elif isinstance(item, int) and abs(item) > MAX_INTEGER:
             raise InvalidField(
-                path or "value", f"must fit in 64 bits; got a number of {len(str(item))} digits"
+                _path(place) or "value", f"must fit in 64 bits; got a number of {len(str(item))} digits"
             )
         elif isinstance(item, str) and not item.isascii():
-            _check_text(path or "value", item)
+            _check_text(place, item)
 
 
-def _children(path: str, item: dict[str, Json] | list[Json]) -> Iterator[tuple[str, Json]]:
-    if isinstance(item, list):
-        return ((f"{path}[{index}]", inner) for index, inner in enumerate(item))
-    return ((f"{path}.{key}" if path else key, inner) for key, inner in item.items())
+def _path(place: Place) -> str:
+    path = ""
+    while place is not None:
+        place, part = place
+        path = (f"[{part}]" if isinstance(part, int) else f".{part}") + path
+    return path.removeprefix(".")
 
 
-def _check_text(path: str, text: str) -> None:
+def _check_text(place: Place, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidField(path, "must be valid Unicode; got a lone surrogate") from None
+        raise InvalidField(_path(place) or "value", "must be valid Unicode; got a lone surrogate") from None

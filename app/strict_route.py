@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,7 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
 from app.edge import edge_of
-from app.refusals import MessageTooLarge, WrongMediaType, shortened
+from app.refusals import MessageTooLarge, StartTimeout, WrongMediaType, shortened
 from app.strict_json import parse_object
 
 
@@ -38,7 +39,7 @@ class StrictRoute(APIRoute):
 
         async def strictly(request: Request) -> Response:
             try:
-                body = await _bounded(request, edge_of(request).settings.start_max_bytes)
+                body = await _in_time(request)
             except ClientDisconnect:
                 return Response(status_code=400)  # nobody is left to read it
             if body:
@@ -46,6 +47,15 @@ class StrictRoute(APIRoute):
             return await handle(_ReadRequest(request, body))
 
         return strictly
+
+
+async def _in_time(request: Request) -> bytes:
+    settings = edge_of(request).settings
+    try:
+        async with asyncio.timeout(settings.start_timeout_s):
+            return await _bounded(request, settings.start_max_bytes)
+    except TimeoutError:
+        raise StartTimeout(f"the body did not arrive within {settings.start_timeout_s:g} seconds") from None
 
 
 def _require_json(request: Request) -> None:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from app.refusals import InvalidField, shortened
-from app.strict_json import Json, parse_object
+from app.refusals import InvalidField, MessageTooLarge, shortened
+from app.strict_json import Json, parse_object, require_few_values
 
 SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$", examples=["my-walk"])]
 EventName = Annotated[str, Field(min_length=1, max_length=128)]
@@ -282,8 +282,9 @@ def parse_message(text: str) -> ClientMessage:
 def claimed(text: str) -> tuple[str, str | None]:
     """What a message that was refused says it is: its type, and its interaction's id where it has one."""
     try:
+        require_few_values(text)
         data = json.loads(text)
-    except (ValueError, RecursionError):
+    except (MessageTooLarge, ValueError, RecursionError):
         return "", None
     if not isinstance(data, dict):
         return "", None

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.refusals import InvalidField, NotJson
-from app.strict_json import MAX_DEPTH, MAX_INTEGER, parse, parse_object
+from app.refusals import InvalidField, MessageTooLarge, NotJson
+from app.strict_json import MAX_DEPTH, MAX_INTEGER, MAX_VALUES, parse, parse_object
 
 JSON = st.recursive(
     st.none()
@@ -50,7 +50,7 @@ def test_a_value_the_wire_cannot_carry_is_refused_by_name(text: str, field: str,
 
 
 @pytest.mark.parametrize(
-    "text", ["", "hello", "{", "[" * 100_000, '{"a" 1}', "9" * 5000, b"\xff\xfe{", b'{"a": "\xff"}']
+    "text", ["", "hello", "{", "[" * 50_000, '{"a" 1}', "9" * 5000, b"\xff\xfe{", b'{"a": "\xff"}']
 )
 def test_what_is_not_json_is_refused(text: str | bytes) -> None:
     with pytest.raises(NotJson, match="not JSON"):
@@ -60,3 +60,16 @@ def test_what_is_not_json_is_refused(text: str | bytes) -> None:
 def test_a_message_must_be_an_object() -> None:
     with pytest.raises(NotJson, match="not a JSON object"):
         parse_object("[1]")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" + "0," * MAX_VALUES + "0]", "[" * 100_000, b"[" + b"{}," * MAX_VALUES + b"0]"]
+)
+def test_too_many_values_are_refused_before_any_is_made(text: str | bytes) -> None:
+    with pytest.raises(MessageTooLarge, match="at most 65536 values"):
+        parse(text)
+
+
+def test_as_many_values_as_are_allowed_are_taken() -> None:
+    parsed = parse("[" + "0," * (MAX_VALUES - 2) + "0]")
+    assert isinstance(parsed, list) and len(parsed) == MAX_VALUES - 1

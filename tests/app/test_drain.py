@@ -1,0 +1,49 @@
+"""`worldline serve` and its signals, in a process of its own."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.client import Client
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "app.cli", "serve", "--engine", "pattern", "--port", "0"]
+    options = ["--data", str(tmp_path), "--log-format", "json"]
+    with subprocess.Popen(
+        [*command, *options], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        yield process, url
+        process.kill()
+
+
+async def test_sigterm_tells_every_stream_closes_with_1001_and_exits_0(
+    serving: tuple[subprocess.Popen[str], str],
+) -> None:
+    process, url = serving
+    async with Client(url) as client:
+        await client.create(prompt="a meadow", mode="stepped")  # nobody plays it
+        async with (
+            client.stream(prompt="a meadow") as first,
+            client.stream(prompt="a meadow", mode="stepped") as second,
+            client.socket() as silent,
+        ):
+            await asyncio.gather(first.chunk(), second.chunk())
+            process.send_signal(signal.SIGTERM)
+            await asyncio.gather(first.done(), second.done(), silent.socket.wait_closed())
+            for stream in (first, second):
+                assert "session.draining" in [message["type"] for message in stream.messages]
+                assert stream.socket.close_code == 1001
+    _, errors = await asyncio.to_thread(process.communicate, None, 30)
+    assert process.returncode == 0
+    assert "Traceback" not in errors
