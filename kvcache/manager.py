@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from kvcache.capacity import CapacityPlan, required_together
 from kvcache.conditioning import ConditioningScope
-from kvcache.errors import CleanupFailed, OutOfMemory, OwnerClosed
+from kvcache.errors import CleanupFailed, OutOfMemory
 from kvcache.geometry import Geometry
 from kvcache.ledger import Ledger
 from kvcache.memory import Memory
@@ -42,7 +40,8 @@ class SessionCaches:
 
 class CacheManager:
     """Opens session caches up to the plan's capacity and within its budget; without a plan, as many as
-    there is memory. Used by one thread, the worker's.
+    there is memory. Used by one thread, the worker's. Whose turn it is to go where there is no room, the
+    sessions' owner decides: it knows who is idle, and evicts through `close`.
 
     `memory` and `storage` decide where tensors lie; faults are injected by subclass.
     """
@@ -59,7 +58,7 @@ class CacheManager:
         self.ledger = ledger if ledger is not None else Ledger()
         self.storage = storage if storage is not None else PlainStorage(memory)
         self.pool = None if plan is None else BlockPool(plan.managed_pages)
-        self._open: OrderedDict[str, SessionCaches] = OrderedDict()  # least recently used first
+        self._open: dict[str, SessionCaches] = {}
 
     def __len__(self) -> int:
         """Sessions that hold memory, tombstones included."""
@@ -68,10 +67,6 @@ class CacheManager:
     def __contains__(self, owner: str) -> bool:
         """Whether the owner holds memory."""
         return owner in self._open
-
-    def can_open(self, owner: str, geometry: Geometry) -> bool:
-        """Whether the id is free and there is room for a session of this size."""
-        return self.ledger.can_open(owner) and self.has_room(geometry)
 
     def has_room(self, geometry: Geometry) -> bool:
         """Whether another session of this size fits, in number and in bytes."""
@@ -99,40 +94,6 @@ class CacheManager:
         caches = SessionCaches(owner, geometry, view, conditioning)
         self._open[owner] = caches
         return caches
-
-    def admit(
-        self,
-        owner: str,
-        geometry: Geometry,
-        busy: Collection[str] = (),
-        evicted: Callable[[str], None] = lambda owner: None,
-    ) -> SessionCaches:
-        """As `open`, but where there is no room, the least recently used sessions that are not busy go first.
-
-        `evicted` is told of each one that is closed, so that its owner can be. One whose close fails stays a
-        tombstone, and the next is tried. Raises `OutOfMemory` where all are busy or stuck.
-        """
-        if self.ledger.can_open(owner):
-            for victim in self.idle(busy):
-                if self.has_room(geometry):
-                    break
-                try:
-                    self.close(victim)
-                except CleanupFailed:
-                    continue
-                evicted(victim)
-        return self.open(owner, geometry)
-
-    def idle(self, busy: Collection[str] = ()) -> list[str]:
-        """Open sessions that are not busy, the least recently used first."""
-        return [owner for owner in self._open if owner not in busy and self.ledger.is_open(owner)]
-
-    def get(self, owner: str) -> SessionCaches:
-        """The caches of an open session, now the most recently used. Raises `OwnerClosed`."""
-        if not self.ledger.is_open(owner) or owner not in self._open:
-            raise OwnerClosed(f"no open owner {owner!r}")
-        self._open.move_to_end(owner)
-        return self._open[owner]
 
     def close(self, owner: str) -> None:
         """Release everything of `owner` and free its id: the one way, for clients, eviction and failures

@@ -11,8 +11,7 @@ class BlockTable:
     """The pages of the frames in a session's view, and of its block in flight.
 
     The block in flight has private pages until it commits; then they take the place of the frames that left
-    the view. Tables hold disjoint pages, except that a fork shares its parent's until either moves on: no
-    page that is held twice is ever written.
+    the view. Tables hold disjoint pages.
     """
 
     def __init__(self, rule: SlotRule, pool: BlockPool, branches: int = 1) -> None:
@@ -66,22 +65,13 @@ class BlockTable:
         Raises `OutOfPages`, and then holds what it held.
         """
         slots = self._rule.kept(frames)
-        own = [page for page in self.pages + self._private if self._pool.holds(page) == 1]
+        own = len(self.pages) + len(self._private)
         need = len(slots) * self._branches
-        if need > self._pool.free + len(own):
-            raise OutOfPages(
-                f"asked for {need} pages, {self._pool.free} and the session's {len(own)} are free"
-            )
+        if need > self._pool.free + own:
+            raise OutOfPages(f"asked for {need} pages, {self._pool.free} and the session's {own} are free")
         self.release()
         self._pages = {slot: self._pool.allocate(self._branches) for slot in slots}
         self.frames = frames
-
-    def fork(self) -> BlockTable:
-        """Another session with the same committed frames, which both hold and neither writes."""
-        other = BlockTable(self._rule, self._pool, self._branches)
-        other.frames, other._pages = self.frames, dict(self._pages)
-        self._pool.retain(self.pages)
-        return other
 
     def release(self) -> None:
         """Give every page up; may be repeated."""

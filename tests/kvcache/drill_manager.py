@@ -8,7 +8,6 @@ from torch import Tensor
 
 from kvcache.capacity import plan
 from kvcache.errors import (
-    CacheError,
     CleanupFailed,
     OutOfMemory,
     OwnerExists,
@@ -61,8 +60,8 @@ class ManagerDrill:
         self.next = 0
         self.operations = (
             self.open,
-            self.admit,
-            self.admit,
+            self.open,
+            self.open,
             self.chunk,
             self.chunk,
             self.chunk,
@@ -90,25 +89,9 @@ class ManagerDrill:
         finally:
             self.memory.full = False
 
-    def admit(self, draw: Draw) -> None:
-        name, busy = self.name(draw), {self.name(draw)}
-
-        def evicted(owner: str) -> None:
-            assert owner not in busy
-            del self.histories[owner]
-
-        allowed = (
-            name not in self.histories
-            and name not in self.tombstones
-            and (len(self.histories) + len(self.tombstones) < 3 or bool(set(self.histories) - busy))
-        )
-        expect(allowed, CacheError, lambda: self.manager.admit(name, self.GEOMETRY, busy, evicted))
-        if allowed:
-            self.histories[name] = []
-
     def block(self, name: str) -> tuple[list[int], Tensor]:
         """One block's forward passes: probes that write noise, and the commit's."""
-        view = self.manager.get(name).view
+        view = self.manager._open[name].view
         block = view.begin()
         noise = torch.full((1, 1, 2, 1), -1.0)
         block.write(0, noise, noise)
@@ -126,18 +109,18 @@ class ManagerDrill:
             history += mine
             wanted = {*history[:2], *history[-4:]}
             assert {int(token) for token in seen.flatten().tolist()} == wanted
-            self.manager.get(name).view.commit()
+            self.manager._open[name].view.commit()
 
     def cancel(self, draw: Draw) -> None:
         if self.histories:
             name = pick(draw, list(self.histories))
             self.block(name)
-            self.manager.get(name).view.rollback()
+            self.manager._open[name].view.rollback()
 
     def reset(self, draw: Draw) -> None:
         if self.histories and draw.below(3) == 0:
             name = pick(draw, list(self.histories))
-            self.manager.get(name).view.reset()
+            self.manager._open[name].view.reset()
             self.histories[name] = []
 
     def close(self, draw: Draw) -> None:
@@ -162,8 +145,8 @@ class ManagerDrill:
         if len(self.histories) >= 2:
             names = list(self.histories)
             source, target = pick(draw, names), pick(draw, names)
-            state = self.manager.get(source).view.state()
-            self.manager.get(target).view.restore(state)
+            state = self.manager._open[source].view.state()
+            self.manager._open[target].view.restore(state)
             self.histories[target] = list(self.histories[source])
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""Opening up to capacity, the one way to close, eviction, tombstones."""
+"""Opening up to capacity, the one way to close, tombstones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kvcache.capacity import plan, required_bytes
-from kvcache.errors import CleanupFailed, OutOfMemory, OwnerClosed, OwnerExists, OwnerTombstoned
+from kvcache.errors import CleanupFailed, OutOfMemory, OwnerExists, OwnerTombstoned
 from kvcache.geometry import Geometry
 from kvcache.identity import Identity, Representation
 from kvcache.manager import CacheManager, SessionCaches
@@ -92,51 +92,21 @@ def test_a_session_beyond_capacity_is_refused_by_open() -> None:
         manager.open("a", GEOMETRY)
 
 
-def test_the_least_recently_used_idle_session_makes_room_and_is_named() -> None:
-    manager = new_manager(3)
-    evicted: list[str] = []
-    for owner in "abc":
-        manager.open(owner, GEOMETRY)
-    manager.get("a")
-    manager.admit("d", GEOMETRY, busy={"b"}, evicted=evicted.append)
-    assert evicted == ["c"]
-    assert "c" not in manager
-    manager.admit("c", GEOMETRY, evicted=evicted.append)
-    assert evicted == ["c", "b"]
-
-
 def test_a_larger_session_needs_the_room_of_several() -> None:
     manager = new_manager(4)
     manager.plan = plan(GEOMETRY, required_bytes(GEOMETRY, 4), 1, 4)
     large = replace(GEOMETRY, tokens_per_frame=2 * GEOMETRY.tokens_per_frame)
-    evicted: list[str] = []
     for owner in "abcd":
         manager.open(owner, GEOMETRY)
-    caches = manager.admit("large", large, evicted=evicted.append)
-    assert evicted == ["a", "b", "c"]  # the block in flight is larger, too
-    assert caches.view.geometry == large
+    for owner in "abc":  # the block in flight is larger, too
+        with pytest.raises(OutOfMemory):
+            manager.open("large", large)
+        manager.close(owner)
+    assert manager.open("large", large).view.geometry == large
     assert manager.memory.live_bytes <= manager.plan.budget
     huge = replace(GEOMETRY, tokens_per_frame=9 * GEOMETRY.tokens_per_frame)
     with pytest.raises(OutOfMemory):
         manager.open("huge", huge)
-
-
-def test_where_all_are_busy_admission_is_refused_and_nobody_goes() -> None:
-    manager = new_manager(2)
-    manager.open("a", GEOMETRY)
-    manager.open("b", GEOMETRY)
-    with pytest.raises(OutOfMemory):
-        manager.admit("c", GEOMETRY, busy={"a", "b"})
-    assert len(manager) == 2
-
-
-def test_an_admission_that_can_not_open_evicts_nobody() -> None:
-    manager = new_manager(2)
-    manager.open("a", GEOMETRY)
-    manager.open("b", GEOMETRY)
-    with pytest.raises(OwnerExists):
-        manager.admit("a", GEOMETRY)
-    assert manager.idle() == ["a", "b"]
 
 
 def test_a_failed_close_blocks_the_id_until_a_retry_succeeds() -> None:
@@ -149,10 +119,6 @@ def test_a_failed_close_blocks_the_id_until_a_retry_succeeds() -> None:
     assert manager.ledger.tombstone("a") == "RuntimeError: device is gone"
     with pytest.raises(OwnerTombstoned):
         manager.open("a", GEOMETRY)
-    with pytest.raises(OwnerTombstoned):
-        manager.admit("a", GEOMETRY)
-    with pytest.raises(OwnerClosed):
-        manager.get("a")
     assert manager.is_balanced()
     stick(manager, False)
     manager.close("a")
@@ -162,17 +128,16 @@ def test_a_failed_close_blocks_the_id_until_a_retry_succeeds() -> None:
     assert manager.is_balanced()
 
 
-def test_a_tombstone_takes_room_and_the_next_idle_session_goes_instead() -> None:
+def test_a_tombstone_takes_room() -> None:
     manager = new_manager(3)
     for owner in "abc":
         manager.open(owner, GEOMETRY)
-    evicted: list[str] = []
     stick(manager, True)
     with pytest.raises(CleanupFailed):
         manager.close("a")
+    assert "a" in manager
     with pytest.raises(OutOfMemory):
-        manager.admit("d", GEOMETRY, evicted=evicted.append)
-    assert evicted == []
+        manager.open("d", GEOMETRY)
     stick(manager, False)
     for owner in "abc":
         manager.close(owner)
@@ -234,7 +199,9 @@ def test_every_release_is_tried_though_one_raises(closing: Callable[[CacheManage
 def test_forty_sessions_in_turn_take_pages_of_their_own() -> None:
     manager = new_manager(4)
     for number in range(40):
-        play(manager.admit(str(number), GEOMETRY))
+        if number >= 4:
+            manager.close(str(number - 4))
+        play(manager.open(str(number), GEOMETRY))
     assert pages_in_use(manager) == 4 * 3
     manager.close_all()
     assert pages_in_use(manager) == 0

@@ -28,14 +28,13 @@ def test_a_pool_that_is_too_small_gives_nothing() -> None:
     assert pool.free == 2
 
 
-def test_a_page_is_free_after_its_last_release() -> None:
+def test_a_page_is_released_once() -> None:
     pool = BlockPool(2)
     pages = pool.allocate(1)
-    pool.retain(pages)
     pool.release(pages)
-    assert pool.in_use == 1
-    pool.release(pages)
-    assert pool.in_use == 0
+    with pytest.raises(AssertionError, match="page 0 is free"):
+        pool.release(pages)
+    assert (pool.free, pool.in_use) == (2, 0)
 
 
 def test_a_run_is_made_of_neighbours() -> None:
@@ -87,25 +86,6 @@ def test_a_begin_without_room_takes_nothing() -> None:
         table.begin()
     assert pool.in_use == 3
     table.rollback()
-
-
-def test_a_fork_shares_pages_until_either_moves_on() -> None:
-    pool = BlockPool(100)
-    parent = BlockTable(RULE, pool)
-    for _ in range(4):
-        parent.begin()
-        parent.commit()
-    child = parent.fork()
-    assert child.pages == parent.pages
-    assert (child.frames, pool.in_use) == (12, 9)
-    child.begin()
-    child.commit()
-    assert pool.in_use == 12
-    assert len(set(child.pages) & set(parent.pages)) == 6
-    parent.release()
-    assert pool.in_use == len(child.pages) == 9
-    child.release()
-    assert pool.in_use == 0
 
 
 def test_a_restored_table_holds_what_the_next_block_sees() -> None:

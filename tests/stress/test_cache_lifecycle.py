@@ -1,4 +1,4 @@
-"""Evictions, replacements under leases, builds against invalidations: many times, and nothing is left."""
+"""Replacements under leases, builds against invalidations: many times, and nothing is left."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import pytest
 import torch
 from growth import LIMIT, resident, scales
 
-from kvcache.capacity import plan
 from kvcache.conditioning import ConditioningScope, Ticket
 from kvcache.errors import Superseded
-from kvcache.geometry import Geometry
 from kvcache.identity import Identity, Representation
 from kvcache.ledger import Ledger
-from kvcache.manager import CacheManager, SessionCaches
 from kvcache.memory import Memory
 from kvcache.sharing import SharingLease, SharingTicket, open_sharing_store
 from kvcache.storage import LayerKV, PlainStorage, Storage, open_paged_storage
@@ -25,17 +22,6 @@ from kvcache.view import ViewState
 
 torch.set_num_threads(1)
 
-GEOMETRY = Geometry(
-    layers=2,
-    kv_heads=2,
-    head_dim=8,
-    dtype="float32",
-    tokens_per_frame=4,
-    sink_frames=3,
-    window_frames=6,
-    frames_per_block=3,
-    cross_tokens=5,
-)
 TEXT = Representation(layers=2, batch=1, length=5, heads=2, head_dim=8, dtype="float32", device="cpu")
 
 
@@ -45,38 +31,6 @@ def identity_of(prompt: str) -> Identity:
 
 def text_of(number: float) -> list[LayerKV]:
     return [(torch.full(TEXT.shape, number), torch.full(TEXT.shape, -number)) for _ in range(TEXT.layers)]
-
-
-def play(caches: SessionCaches, number: int) -> None:
-    """A prompt and five blocks, so that the ring has turned."""
-    prompt = identity_of(str(number))
-    caches.conditioning.publish(caches.conditioning.begin_build(prompt), text_of(float(number)))
-    tokens = torch.full((1, 2, 12, 8), float(number))
-    for _ in range(5):
-        block = caches.view.begin()
-        for layer in range(2):
-            seen, _ = block.write(layer, tokens, tokens)
-            assert bool((seen == number).all()), "another session's frames are in the view"
-        caches.view.commit()
-
-
-@pytest.mark.parametrize("evictions", scales(64, 1280))
-def test_evictions_with_ids_used_again_leave_nothing(evictions: int) -> None:
-    memory = Memory()
-    manager = CacheManager(memory, plan(GEOMETRY, 10**9, 1, 4))
-    pool, gone = manager.pool, list[str]()
-    assert pool is not None
-    for number in range(evictions // 8):
-        play(manager.admit(f"world {number % 7}", GEOMETRY, evicted=gone.append), number + 1)
-    warm = resident()
-    for number in range(evictions // 8, evictions + 4):
-        play(manager.admit(f"world {number % 7}", GEOMETRY, evicted=gone.append), number + 1)
-    assert len(gone) == evictions
-    assert gone == [f"world {number % 7}" for number in range(evictions)]  # the oldest each time
-    assert manager.is_balanced()
-    manager.close_all()
-    assert memory.live_bytes == memory.allocations == pool.in_use == manager.ledger.live_bytes == 0
-    assert resident() - warm < LIMIT
 
 
 def first_chunk(number: int) -> ViewState:
