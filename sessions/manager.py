@@ -150,6 +150,8 @@ class SessionManager:
         again. Raises what `get` does, `Draining`, `JournalError`, and what bringing back the world does.
         """
         register = self._register
+        if (live := register.live.get(session_id)) is not None:
+            await live.settled()
         if register.asleep(session_id):
             waking = register.waking.get(session_id)
             if waking is None:

@@ -11,13 +11,12 @@ from engine.api import Control
 from sessions import facts
 from sessions.audience import Audience
 from sessions.course import Course
+from sessions.ending import Ending
 from sessions.epochs import Epochs, Fork
 from sessions.errors import (
     InvalidControl,
     NotStepped,
     SessionError,
-    SessionTombstoned,
-    WrongState,
 )
 from sessions.events import Acceptance, Event
 from sessions.history import History
@@ -28,8 +27,6 @@ from sessions.missed import missed_outputs
 from sessions.outbox import Outbox
 from sessions.outputs import (
     ChunkOutput,
-    Done,
-    Evicted,
     Failed,
     InteractionQueued,
     InteractionRejected,
@@ -42,8 +39,9 @@ from sessions.seat import Seat
 from sessions.services import Services
 from sessions.spec import Mode
 from sessions.state import SessionState
+from sessions.stepper import Stepper
 from sessions.tape import Tape
-from sessions.tasks import outlasting, to_the_end
+from sessions.tasks import to_the_end
 from sessions.world import World
 
 T = TypeVar("T")
@@ -75,7 +73,6 @@ class Session:
         self._services = services
         self._world = world
         self._pen = pen
-        self._gone = gone
         self._opened_at = opened_at
         self._opening_s = services.clock.now() - asked_at
         self._protocol = protocol
@@ -103,8 +100,20 @@ class Session:
         self._epochs = Epochs(
             services, world, protocol, pen, self._intake, self._course, self._seat, fail=self.fail
         )
-        self._ending: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
+        self._stepper = Stepper(protocol, world, self._course, self._epochs, self.spec.num_frames)
+        self._ending = Ending(
+            services,
+            world,
+            protocol,
+            pen,
+            self._intake,
+            self._course,
+            self._epochs,
+            self._seat,
+            self.audience,
+            moved=self._moved,
+            gone=lambda: gone(self),
+        )
         self._moved()
 
     def info(self) -> SessionInfo:
@@ -174,7 +183,7 @@ class Session:
         `SessionClosed`, `SessionTombstoned`, `SessionSuspended`.
         """
         self._touch()
-        self._protocol.require_alive()
+        self._ending.require_alive()
         self._runner.ask(self._opening_s)
         return self._seat.play()
 
@@ -186,7 +195,7 @@ class Session:
         """
         self._touch()
         while True:
-            self._protocol.require_alive()
+            self._ending.require_alive()
             await self._seat.settled()
             if not self._seat.taken:
                 await self._course.settle()
@@ -198,7 +207,7 @@ class Session:
             complete = not earlier or earlier[-1].transport_index + 1 >= tape.complete_from
             if self._protocol.epoch == epoch and complete:  # nothing came between
                 break
-        self._protocol.require_alive()
+        self._ending.require_alive()
         known = earlier[-1].transport_index if earlier else last
         return self._seat.resume([*earlier, *tape.since(known)], self._runner.transport_index)
 
@@ -216,15 +225,10 @@ class Session:
         self._touch()
         if self.spec.mode is not Mode.STEPPED:
             raise NotStepped(f"session {self.session_id!r} is continuous: open it with mode `stepped`")
-        self._protocol.require_alive()
+        self._ending.require_alive()
         self._seat.require_free()
         self._runner.ask(self._opening_s)
-        chunk = asyncio.create_task(self._step(), name=f"chunk of {self.session_id}")
-        try:
-            return await outlasting(chunk)
-        except asyncio.CancelledError:
-            await self._world.cancel()
-            raise
+        return await self._stepper.chunk()
 
     async def cancel(self) -> bool:
         """Roll back the chunk in flight; the stream goes on. Its events are pending again.
@@ -235,20 +239,6 @@ class Session:
             return False
         await self._world.cancel()
         return not await self._runner.landed()
-
-    async def _step(self) -> ChunkOutput:
-        while True:
-            async with self._epochs.lock:
-                pass  # a reset or rewind that runs comes first
-            async with self._course.turn:
-                if not self._epochs.lock.locked():
-                    return await self._run_step()
-
-    async def _run_step(self) -> ChunkOutput:
-        most = self.spec.num_frames
-        if most is not None and self._runner.frames >= most:
-            raise WrongState(f"all {most} frames are made: reset, or open another session")
-        return await self._course.chunk(None, None, lambda output: None)
 
     # Its course
 
@@ -299,20 +289,12 @@ class Session:
 
         Raises `SessionTombstoned`.
         """
-        if not self.evictable:
-            return False
-        async with self._course.turn:
-            await self._keeper.put_away()
-        self._seat.tell(Evicted())
-        self._pen.note(facts.SessionSuspended("evicted"))
-        return True
+        return await self._ending.evict()
 
     @property
     def evictable(self) -> bool:
         """Whether the engine has its world, and nothing is under way or due."""
-        alive = self._protocol.state in (SessionState.ACTIVE, SessionState.FAILED)
-        busy = self._course.turn.locked() or self._epochs.lock.locked() or self._protocol.flight is not None
-        return alive and self._world.present and not busy and not self._seat.due(self._services.clock.now())
+        return self._ending.evictable
 
     @property
     def watched(self) -> bool:
@@ -324,50 +306,16 @@ class Session:
 
         Raises `SessionTombstoned` where the world could not be put away; then it is as an evicted one.
         """
-        if self._ending is None or self._ending.done():
-            self._ending = asyncio.create_task(self._suspend(reason), name=f"suspend {self.session_id}")
-        await outlasting(self._ending)
+        await self._ending.suspend(reason)
 
-    async def _suspend(self, reason: str) -> None:
-        if self._protocol.state not in (SessionState.ACTIVE, SessionState.FAILED):
-            return
-        self._end_streams()
-        await self._world.cancel()
-        async with self._epochs.lock, self._course.turn:
-            if self._protocol.state not in (SessionState.ACTIVE, SessionState.FAILED):
-                return
-            await self._keeper.put_away()
-            self._protocol.suspend()
-            self._moved()
-        async with self._intake.lock:
-            await asyncio.wait([self._pen.note(facts.SessionSuspended(reason))])
-        self._gone(self)
+    async def settled(self) -> None:
+        """Where it is being suspended, wait until that has succeeded or not."""
+        if (suspending := self._ending.suspending) is not None:
+            await asyncio.wait([suspending])
 
     async def close(self, reason: str = "closed") -> None:
         """End the stream and release the world; idempotent. May be tried again after `SessionTombstoned`."""
-        if self._protocol.state in (SessionState.CLOSED, SessionState.SUSPENDED):
-            return
-        if self._closing is None or self._closing.done():
-            self._closing = asyncio.create_task(self._close(reason), name=f"close {self.session_id}")
-        await outlasting(self._closing)
-
-    async def _close(self, reason: str) -> None:
-        self._protocol.begin_close()
-        self._moved()
-        self._end_streams()
-        try:
-            await self._world.release(self._course.turn)
-        except SessionTombstoned as failure:
-            self._protocol.end_close(failure.message)
-            self._moved()
-            self._pen.note(facts.CleanupFailed(failure.message))
-            raise
-        self._protocol.end_close()
-        self._moved()
-        await asyncio.wait([self._pen.note(facts.SessionClosed(reason))])
-        await self._keeper.discard()
-        self._services.observer.session_closed(reason)
-        self._gone(self)
+        await self._ending.close(reason)
 
     def fail(self, error: SessionError) -> None:
         """The session can't go on: its stream ends, and it can be reset or closed."""
@@ -383,10 +331,6 @@ class Session:
         self.audience.end(failed)
 
     # Parts
-
-    def _end_streams(self) -> None:
-        self._seat.end(Done(self._seat.chunks, stopped=True))
-        self.audience.end(Done(0, stopped=True))
 
     def _touch(self) -> None:
         self.used_at = self._services.clock.now()
