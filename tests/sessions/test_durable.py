@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +30,7 @@ from sessions.errors import (
     ChunksGone,
     EngineUnavailable,
     EventIdConflict,
+    JournalCorrupt,
     NoSuchChunk,
     ReplayDiverged,
     SessionClosed,
@@ -43,6 +46,7 @@ from sessions.outputs import ChunkOutput, Done, Evicted, Failed, InteractionQueu
 from sessions.session import Session
 from sessions.snapshots import Point
 from sessions.spec import Pacing
+from sessions.sql_journal import SqlJournal
 from sessions.state import SessionState
 
 UNPACED = Pacing(to_media_time=False)
@@ -631,3 +635,25 @@ async def test_a_session_that_is_closed_while_it_wakes_stays_closed() -> None:
 async def managed_with_one(journal: MemoryJournal) -> None:
     """A server that is gone."""
     await (await managed(journal=journal)).create(S)
+
+
+@pytest.mark.parametrize("spoil", ["torn", "out of order"])
+async def test_a_corrupt_journal_is_refused_and_harms_no_other_session(spoil: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/journal.db"
+    before = await managed(journal=SqlJournal(url))
+    for session_id in ("s", "healthy"):
+        await walk(await before.create(replace(S, session_id=session_id)), 0, 2)
+    world = before.get("s").info().world
+    await before.stop()
+    with sqlite3.connect(tmp_path / "journal.db") as database:
+        change = "content = substr(content, 1, 40)" if spoil == "torn" else "content = replace(content, ?, ?)"
+        values = () if spoil == "torn" else ('"chunk_index":0', '"chunk_index":5')
+        database.execute(f"UPDATE facts SET {change} WHERE world = ? AND kind = 'begun'", (*values, world))
+    database.close()
+    manager = await managed(journal=SqlJournal(url))
+    with pytest.raises(JournalCorrupt, match="fact"):
+        await manager.awake("s")
+    assert [info.session_id for info in await manager.list()] == ["healthy"]
+    await walk(await manager.awake("healthy"), 2, 3)
+    await manager.close("s")
+    await manager.stop()

@@ -41,6 +41,14 @@ class Served:
         assert line.startswith("Worldline is ready"), f"the server did not start: {line!r}"
         self.client = Client(line.split()[-1])
 
+    def kill_worker(self) -> None:
+        """The process that computes, and whatever else the server started."""
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
+        assert children, "the server has a worker"
+        for child in children.split():
+            os.kill(int(child), signal.SIGKILL)
+
     async def end(self, number: int = signal.SIGKILL) -> None:
         """By a signal."""
         assert self._process is not None

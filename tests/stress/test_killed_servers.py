@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from pathlib import Path
 
@@ -18,6 +19,22 @@ async def check(data: Path, engine: str, kills: int, seed: int) -> None:
         facts = await accepted(server, "killed")
     assert walker.seen == alone.seen
     assert facts == sorted(set(facts))
+
+
+async def test_a_killed_worker_is_no_more_than_a_pause(tmp_path: Path) -> None:
+    dice = random.Random(2)
+    async with served(tmp_path, "pattern", WORLDLINE_SNAPSHOT_EVERY="3") as server:
+        walker = Walker(server, "killed")
+        walking = asyncio.create_task(walker.walk(20))
+        for chunks in (3, 9):
+            while len(walker.seen) < chunks:  # noqa: ASYNC110 - nothing signals a chunk
+                await asyncio.sleep(0.005)
+            await asyncio.sleep(dice.random() * 0.05)
+            server.kill_worker()
+        await walking
+        alone = Walker(server, "alone")
+        await alone.walk(20)
+    assert walker.seen == alone.seen
 
 
 async def accepted(server: object, session_id: str) -> list[int]:
