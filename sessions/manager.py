@@ -10,31 +10,19 @@ from dataclasses import replace
 from typing import Any
 
 from engine.api import Engine, EngineState, ModelCard, Reducer
-from sessions import facts
 from sessions.clock import Clock, MonotonicClock
-from sessions.controls import check_control
 from sessions.epochs import Fork
 from sessions.errors import (
     Draining,
     EngineUnavailable,
-    InvalidControl,
-    InvalidEvent,
-    InvalidSpec,
-    SequenceConflict,
-    SessionError,
-    SessionExists,
-    SessionTombstoned,
     StorageUnavailable,
     UnknownSession,
 )
-from sessions.events import frozen_control
-from sessions.frozen import frozen_text
-from sessions.history import History, rebuild
 from sessions.info import SessionInfo
 from sessions.journal import Journal
 from sessions.limits import Limits
 from sessions.observer import Observer
-from sessions.pen import Pen
+from sessions.opener import Opener, checked_spec
 from sessions.recordings import RecordingStore
 from sessions.register import Register
 from sessions.services import Services
@@ -44,7 +32,6 @@ from sessions.snapshots import SnapshotStore
 from sessions.spec import SessionSpec
 from sessions.state import SessionState
 from sessions.tasks import outlasting
-from sessions.world import World
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +65,7 @@ class SessionManager:
         self._snapshots = snapshots
         self._recordings = recordings
         self._register = Register(self._limits, Sleepers(journal, reducers, self._clock, self._observer))
+        self._opener = Opener(self._register, self._desert)
         self._background: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -105,9 +93,9 @@ class SessionManager:
         """
         asked_at = self._clock.now()
         services = self._services()
-        spec = self._checked(spec)
+        spec = checked_spec(spec, self._reducers)
         session_id = self._free_id(spec.session_id)
-        return await self._opened(session_id, self._open(services, session_id, spec, asked_at))
+        return await self._opened(session_id, self._opener.open(services, session_id, spec, asked_at))
 
     async def fork(self, source_id: str, spec: SessionSpec, at_chunk: int | None = None) -> Session:
         """A session that shares the history of another up to a chunk: after `at_chunk` of them (None: all).
@@ -122,7 +110,7 @@ class SessionManager:
 
         async def make(fork: Fork) -> Session:
             mine = replace(fork.spec, session_id=session_id, owner=spec.owner, token_digest=spec.token_digest)
-            return await self._open(services, session_id, mine, asked_at, fork)
+            return await self._opener.open(services, session_id, mine, asked_at, fork)
 
         return await self._opened(session_id, source.fork(at_chunk, make))
 
@@ -245,70 +233,8 @@ class SessionManager:
             self._recordings,
         )
 
-    def _checked(self, spec: SessionSpec) -> SessionSpec:
-        """The spec with its script frozen; raises `InvalidSpec` and `InvalidControl`."""
-        try:
-            frozen_text(spec.prompt, "prompt")
-            if spec.script is None:
-                return spec
-            script = frozen_control(spec.script, "script")
-        except InvalidControl:
-            raise
-        except InvalidEvent as error:
-            raise InvalidSpec(error.message, field=error.field) from error
-        check_control(script, self._reducers, "script")
-        return replace(spec, script=script)
-
     def _free_id(self, asked: str | None) -> str:
         return new_id() if asked is None else self._register.free_id(asked)
-
-    async def _open(
-        self,
-        services: Services,
-        session_id: str,
-        spec: SessionSpec,
-        asked_at: float,
-        fork: Fork | None = None,
-    ) -> Session:
-        await self._register.make_place()
-        world = World(services, new_id())
-        opened = facts.SessionOpened(session_id, world.name, spec, fork.origin if fork else None)
-        if fork is None:
-            await world.open(spec)
-        elif fork.world is not None:
-            await world.fork(fork.world, spec)  # or it is made from its history, at its first chunk
-        pen = Pen(self._journal, world.name, self._clock)
-        try:
-            await pen.write(opened)
-        except SessionError as error:
-            await self._release(world)
-            if isinstance(error, SequenceConflict):
-                raise SessionExists(session_id) from error
-            raise
-        history = rebuild([opened], self._reducers, self._limits.pending_events)
-        return self._session(services, world, pen, history, asked_at, self._clock.wall())
-
-    def _session(
-        self,
-        services: Services,
-        world: World,
-        pen: Pen,
-        history: History,
-        asked_at: float,
-        opened_at: float,
-    ) -> Session:
-        session = Session(
-            services,
-            world,
-            pen,
-            history,
-            asked_at=asked_at,
-            opened_at=opened_at,
-            gone=self._register.remove,
-            deserted=self._desert,
-        )
-        self._register.add(session)
-        return session
 
     async def _wake(self, session_id: str, replay_after: int | None) -> Session:
         asked_at = self._clock.now()
@@ -316,22 +242,7 @@ class SessionManager:
             raise Draining("the service is shutting down")
         if self.card is None:
             raise EngineUnavailable(self._engine.status().reason or "the engine is starting")
-        await self._register.make_place()
-        services = self._shared(self.card)
-        history, opened_at = await self._register.sleepers.history(session_id)
-        world = World(services, history.protocol.world)
-        pen = Pen(self._journal, world.name, self._clock, history.count)
-        session = self._session(services, world, pen, history, asked_at, opened_at)
-        self._register.sleepers.woken(session_id)
-        if replay_after is not None:
-            await session.revive(replay_after)
-        return session
-
-    async def _release(self, world: World) -> None:
-        try:
-            await world.release(asyncio.Lock())
-        except SessionTombstoned as failure:
-            log.error("a world that never got its session could not be released: %s", failure)
+        return await self._opener.wake(self._shared(self.card), session_id, asked_at, replay_after)
 
     def _close_unwanted(self, opening: asyncio.Task[Session]) -> None:
         """Whoever asked for the session has gone."""
