@@ -11,6 +11,7 @@ import torch
 
 from engine.api import CapacityReached, ModelCard, OpenWorld, WorldLedger, WorldRefused
 from engine.camera.commands import SCHEMAS, TRACK
+from engine.checkpoint.fit import require_fit
 from engine.checkpoint.load import load_model
 from engine.checkpoint.scenes import SceneFile, read_scenes
 from engine.checkpoint.source import locate
@@ -90,6 +91,7 @@ class NativeHost:
     def load(self) -> ModelCard:
         """Raises `CheckpointRefused` with the file and the reason, `CapacityError` where memory is short."""
         folder = locate(self._folder)
+        require_fit(folder, self._dtype(), self.available())
         self._model = load_model(folder, self._dtype(), self._device)
         self._scenes = {scene.scene.name: scene for scene in read_scenes(folder)}
         plan = self._plan(self._model)
@@ -152,6 +154,10 @@ class NativeHost:
         """The device's caches; a test may give them less memory."""
         return make_caches(Memory(self._device), plan)
 
+    def available(self) -> int:
+        """Free bytes of the device."""
+        return available_bytes(self._device)
+
     def usage(self) -> Usage:
         """In pages of the model's own picture size: every world holds its whole view."""
         if self._model is None or self._caches is None:
@@ -178,7 +184,7 @@ class NativeHost:
 
     def _require_room(self, geometry: Geometry) -> None:
         """The plan counts worlds of the model's own size; a larger picture must find its memory, too."""
-        needed, left = required_bytes(geometry, 1), available_bytes(self._device)
+        needed, left = required_bytes(geometry, 1), self.available()
         if needed > left:
             raise CapacityReached(f"a world of this size takes {needed} bytes, {left} are left")
 
@@ -188,7 +194,7 @@ class NativeHost:
 
     def _plan(self, model: Model) -> CapacityPlan:
         geometry = model.geometry(*self._size(model), cross_tokens=model.text_encoder.encode("").shape[1])
-        left = available_bytes(self._device) - self._share_bytes
+        left = self.available() - self._share_bytes
         return plan_capacity(geometry, left, self._memory_fraction, self._max_worlds)
 
     def _size(self, model: Model) -> tuple[int, int]:

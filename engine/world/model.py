@@ -18,11 +18,11 @@ from engine.transformer.model import WorldTransformer
 from engine.transformer.modulation import Modulation
 from engine.transformer.serving import ServingTransformer
 from engine.world.condition import STRATEGIES, ImageCondition
+from engine.world.geometry import DTYPE_NAMES, LATENT_STRIDE, geometry_of
 from kvcache.geometry import Geometry
-from kvcache.view import DTYPES
 
-DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
-LATENT_STRIDE = 8
+__all__ = ["CLEAN", "DTYPE_NAMES", "LATENT_STRIDE", "Model"]
+
 CLEAN = 0.0  # the time of the commit forward
 
 
@@ -69,20 +69,8 @@ class Model:
 
     def geometry(self, width: int, height: int, cross_tokens: int = 0) -> Geometry:
         """What the caches of a world of this picture size weigh."""
-        config = self.transformer.config
-        _, ph, pw = config.patch_size
-        return Geometry(
-            layers=config.num_layers,
-            kv_heads=config.num_attention_heads,
-            head_dim=config.attention_head_dim,
-            dtype=DTYPE_NAMES[self.dtype],
-            tokens_per_frame=(height // LATENT_STRIDE // ph) * (width // LATENT_STRIDE // pw),
-            sink_frames=config.sink_size,
-            window_frames=config.sliding_window_num_frames - config.sink_size,
-            frames_per_block=config.num_frames_per_block,
-            cross_tokens=cross_tokens,
-            model_state_bytes=self.codec.history_bytes(width, height),
-        )
+        state_bytes = self.codec.history_bytes(width, height)
+        return geometry_of(self.transformer.config, self.dtype, width, height, cross_tokens, state_bytes)
 
     def noise(self, generator: torch.Generator, width: int, height: int) -> Tensor:
         """One draw for one block: fp32 [1, C, F, h, w]."""
