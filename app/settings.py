@@ -24,7 +24,9 @@ class Settings(BaseSettings):
     engine: EngineKind = Field(
         "native", description="`native` runs the model; `pattern` draws a test picture."
     )
-    model: str = Field("tiny", description="`tiny`, or a checkpoint folder in diffusers layout.")
+    model: str = Field(
+        "tiny", description="`tiny`, a checkpoint folder in diffusers layout, or a hub's OWNER/NAME@COMMIT."
+    )
     served_model_name: str | None = Field(
         None, description="Name that clients use; by default the model's own."
     )
