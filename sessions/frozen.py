@@ -64,9 +64,9 @@ def _freeze(value: object, levels: int) -> FrozenJson:
     elif value is None or kind is bool or kind is FrozenDict:
         return value  # type: ignore[return-value]
     elif levels:
-        if isinstance(value, list | tuple):
+        if isinstance(value, (list, tuple)):
             return tuple([_freeze(item, levels - 1) for item in value])
-        if isinstance(value, Mapping):
+        if isinstance(value, (dict, Mapping)):
             for key in value:
                 if type(key) is not str or not (key.isascii() or _is_unicode(key)):
                     raise _NotJson

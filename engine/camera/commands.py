@@ -7,6 +7,7 @@ Schemas of the track `camera`: `lingbot.camera_actions.v1` (held keys, or a scri
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.api import Control, ControlRefused, FrozenJson
@@ -102,10 +103,11 @@ def read(control: Control) -> Command:
 
 
 def _actions(data: FrozenJson) -> Hold | Script:
-    named = fields_of(data, "data", ("mode",), ("transitions", "frames"))
-    if choice_of(named["mode"], "data.mode", ("state", "script")) == "state":
+    if isinstance(data, Mapping) and data.get("mode") == "state":
         fields = fields_of(data, "data", ("mode", "transitions"))
         return _hold(items_of(fields["transitions"], "data.transitions", 1, MAX_TRANSITIONS))
+    named = fields_of(data, "data", ("mode",), ("transitions", "frames"))
+    choice_of(named["mode"], "data.mode", ("state", "script"))
     fields = fields_of(data, "data", ("mode", "frames"))
     frames = items_of(fields["frames"], "data.frames", 0, MAX_FRAMES)
     return Script(tuple(_keys(one, f"data.frames[{i}]") for i, one in enumerate(frames)))

@@ -24,6 +24,7 @@ from engine.camera.commands import (
     KEYS,
     SCHEMAS,
     TRACK,
+    Command,
     Hold,
     Keys,
     Script,
@@ -49,6 +50,7 @@ class CameraReducer:
         """`latent_frame_ms`: how long a latent frame plays, 4 pixel frames at 16 fps."""
         self.frames = frames_per_block
         self.latent_frame_ms = latent_frame_ms
+        self._last: tuple[Control, Command] | None = None
 
     def initial(self) -> FrozenJson:
         """No keys held."""
@@ -56,11 +58,11 @@ class CameraReducer:
 
     def validate(self, control: Control) -> None:
         """Raise `ControlRefused` where the payload can't be applied."""
-        read(control)
+        self._read(control)
 
     def apply(self, state: FrozenJson, control: Control) -> FrozenJson:
         """The state after `control`. Raises `ControlRefused`."""
-        match read(control):
+        match self._read(control):
             case Hold() as hold:
                 return _hold(_state(state), hold)
             case Script(frames):
@@ -91,6 +93,12 @@ class CameraReducer:
             case mode:
                 assert mode == "target", mode
                 return self._advance_target(current)
+
+    def _read(self, control: Control) -> Command:
+        """A control is mostly applied right after it was validated: read once for both."""
+        if self._last is None or self._last[0] is not control:
+            self._last = control, read(control)
+        return self._last[1]
 
     def _advance_hold(self, state: State) -> tuple[FrozenJson, FrozenJson]:
         held, pulse = tuple(state["held"]), tuple(state["pulse"])
