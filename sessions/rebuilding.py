@@ -122,7 +122,7 @@ class Rebuilder:
             except SnapshotRefused:
                 raise
             except CapacityReached as full:
-                if not await self._services.make_room(self._request.world):
+                if not await self._services.make_room():
                     raise as_session_error(full) from full
                 self._check()
             except EngineLost as lost:

@@ -127,11 +127,9 @@ class Register:
                 raise CapacityExceeded(f"{self._limits.sessions} sessions are open: close one, or try later")
             await idle[0].suspend("evicted")
 
-    async def make_room(self, world: str) -> bool:
+    async def make_room(self) -> bool:
         """Put an idle session's world away for another one; False where there is none."""
         for session in self._idle():
-            if session.info().world == world:
-                continue
             try:
                 if await session.evict():
                     return True

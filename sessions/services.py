@@ -18,8 +18,8 @@ from sessions.snapshots import SnapshotStore
 class Services:
     """Handed from the manager to its sessions. `new_id` makes ids that no one can guess or meet again.
 
-    `make_room` puts an idle session's world away for the one that it is given, and says whether there was
-    one. Without `snapshots` a world is made again from its first chunk on.
+    `make_room` puts an idle session's world away, and says whether there was one. Without `snapshots` a world
+    is made again from its first chunk on.
     """
 
     engine: Engine
@@ -30,6 +30,6 @@ class Services:
     limits: Limits
     observer: Observer
     new_id: Callable[[], str]
-    make_room: Callable[[str], Awaitable[bool]]
+    make_room: Callable[[], Awaitable[bool]]
     snapshots: SnapshotStore | None = None
     recordings: RecordingStore | None = None

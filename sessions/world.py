@@ -51,7 +51,7 @@ class World:
             try:
                 await self._engine.open_world(open_request(self.name, spec))
             except CapacityReached as full:
-                if not await self._services.make_room(self.name):
+                if not await self._services.make_room():
                     raise as_session_error(full) from full
             except EngineError as error:
                 raise as_session_error(error) from error

@@ -126,6 +126,7 @@ async def test_a_chunk_that_was_shown_is_not_shown_again_but_committed() -> None
     outputs = [output async for output in outbox]
     assert [chunk.transport_index for chunk in chunks_of(outputs)] == [0, 1, 2, 3]
     assert outputs[-1] == Done(4, stopped=False)
+    assert [chunk.transport_index for chunk in session.audience.tape.since(-1)] == [0, 1, 2, 3]
     begun = [r.fact for r in await journal.read(session.info().world) if isinstance(r.fact, facts.ChunkBegun)]
     assert len(begun) == 4
 
@@ -161,6 +162,37 @@ async def test_a_world_that_is_lost_again_and_again_fails_its_session_with_the_r
     assert session.info().state is SessionState.FAILED
     await session.reset(resume=True)
     await session.run_chunk()
+
+
+async def test_losses_with_chunks_between_them_are_no_reason_to_give_up() -> None:
+    engine = Mortal()
+    manager = await managed(engine, limits=Limits(revivals=1))
+    session = await manager.create(S)
+    digests: list[str] = []
+    for number in range(4):
+        digests += await walk(session, number, number + 1)
+        engine.die()
+        engine.come_back()
+    assert digests == await undisturbed(4)
+
+
+async def test_a_stream_commits_what_was_shown_before_its_engine_stayed_away() -> None:
+    engine, clock = Mortal(), ManualClock()
+    manager = await managed(engine, clock=clock, limits=Limits(revive_s=0.0))
+    session = await manager.create(S)
+    engine.commits.clear()
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    engine.die()
+    engine.commits.set()
+    with pytest.raises(EngineUnavailable):
+        await chunk
+    assert await session.cancel() is False
+    engine.come_back()
+    outbox = session.play()
+    await until(lambda: session.info().chunk_index == 2)
+    assert [chunk.transport_index for chunk in chunks_of(await drain(outbox))] == [1]
+    await manager.stop()
 
 
 async def test_an_engine_that_stays_away_ends_the_stream_and_not_the_session() -> None:
@@ -324,6 +356,17 @@ async def test_full_stores_cost_neither_chunks_nor_sessions() -> None:
     assert digests == await undisturbed(5)
 
 
+async def test_a_reset_leaves_no_snapshot_behind() -> None:
+    snapshots = MemorySnapshots()
+    manager = await managed(snapshots=snapshots, limits=Limits(snapshot_every=2))
+    session = await manager.create(S)
+    await walk(session, 0, 4)
+    assert snapshots.data
+    await session.reset(resume=True)
+    await session.suspend("disconnected")
+    assert not snapshots.data
+
+
 async def test_a_closed_session_takes_its_snapshots_along() -> None:
     snapshots = MemorySnapshots()
     manager = await managed(snapshots=snapshots, limits=Limits(snapshot_every=1))
@@ -454,12 +497,14 @@ async def test_by_configuration_who_stays_away_leaves_a_closed_session() -> None
 
 
 async def test_the_newest_connection_takes_over_without_a_gap() -> None:
-    manager = await managed()
+    clock = ManualClock()
+    manager = await managed(clock=clock)
     session, outbox = await played(manager, 2)
     newer = await session.resume(0)
     gone = [output async for output in outbox][-1]
     assert isinstance(gone, Failed) and gone.code == "taken_over"
     session.leave(outbox)  # the older one ends after the newer one began
+    clock.advance(60.0)
     await session.interact("evt-z", "snow")
     await until(lambda: session.info().chunk_index == 3)
     outputs = await drain(newer)
