@@ -1,8 +1,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS ?= dev
 STAMP := $(VENV)/.installed
+EXTRAS ?= dev,load,trace
 
 .PHONY: serve test stress stress-durable load lint bench help
 
@@ -35,5 +35,5 @@ bench: $(STAMP) ## every figure, one JSON line each
 $(STAMP): pyproject.toml
 	@echo "installing into $(VENV): a few minutes the first time"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,load,trace]"
+	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
 	@touch $(STAMP)
