@@ -103,9 +103,7 @@ def test_a_saved_codec_loads_again(codec: StreamingTinyCodec, tmp_path: Path) ->
     torch.testing.assert_close(again.encode(frames)[0], codec.encode(frames)[0], atol=2e-2, rtol=2e-2)
 
 
-def test_a_config_with_an_unknown_field_is_refused_by_name(
-    codec: StreamingTinyCodec, tmp_path: Path
-) -> None:
+def test_a_config_with_an_unknown_field_is_refused_by_name(codec: StreamingTinyCodec, tmp_path: Path) -> None:
     save_tiny_codec(codec.network, tmp_path)
     config = tmp_path / "config.json"
     config.write_text(config.read_text().replace('"width"', '"girth"'))
