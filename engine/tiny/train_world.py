@@ -49,7 +49,7 @@ class WorldOptions:
     blocks: int = 48  # per step without context
     walks: int = 4  # per step with context
     walk_every: int = 3  # one step in so many sees context
-    shards: int = 75  # of 60 walks
+    shards: int = 77  # of 60 walks
     rate: float = 2e-3
     flat: float = 0.4  # share of the steps before the rate falls
     threads: int = 2
