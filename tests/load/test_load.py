@@ -3,13 +3,15 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.load._serving import ROOT, pattern_server
 
-pytest.importorskip("locust", reason="comes with the extra `load`", exc_type=ImportError)
+# Importing locust here would patch the sockets of every other test.
+pytestmark = pytest.mark.skipif(find_spec("locust") is None, reason="locust comes with the extra `load`")
 LOCUST = [sys.executable, "-m", "locust", "-f", "tests/load/locustfile.py", "--headless", "--only-summary"]
 
 
