@@ -61,7 +61,8 @@ class Register:
     def free_id(self, asked: str) -> str:
         """The id, where a new session may have it; raises `SessionExists`, `SessionTombstoned`."""
         session = self.live.get(asked)
-        if session is not None and session.info().state is SessionState.CLEANUP_FAILED:
+        stuck = session is not None and session.info().state is SessionState.CLEANUP_FAILED
+        if stuck or self.sleepers.is_tombstone(asked):
             raise SessionTombstoned(f"session {asked!r} could not be closed yet: its id is blocked")
         if session is not None or asked in self.opening or asked in self.sleepers:
             raise SessionExists(asked)

@@ -23,6 +23,7 @@ class Sleeper:
     session_id: str
     world: str
     opened_at: float
+    state: SessionState = SessionState.SUSPENDED  # or cleanup_failed: a tombstone of a former server
     info: SessionInfo | None = None
 
 
@@ -45,15 +46,18 @@ class Sleepers:
         return iter(self._sleepers)
 
     async def start(self) -> None:
-        """Find the sessions that a former server left open. A tombstone's memory went with its engine."""
+        """Find the sessions that a former server left open; its tombstones stay what they were."""
         for life in await self._journal.open_lives():
             last = await self._journal.read(life.world, after=life.facts - 2)
-            if last and isinstance(last[-1].fact, facts.CleanupFailed):
-                pen = Pen(self._journal, life.world, self._clock, life.facts)
-                await pen.write(facts.SessionClosed("server_restart"))
-            else:
-                self._sleepers[life.session_id] = Sleeper(life.session_id, life.world, life.opened_at)
-                self._observer.session_moved(None, SessionState.SUSPENDED)
+            failed = bool(last) and isinstance(last[-1].fact, facts.CleanupFailed)
+            state = SessionState.CLEANUP_FAILED if failed else SessionState.SUSPENDED
+            self._sleepers[life.session_id] = Sleeper(life.session_id, life.world, life.opened_at, state)
+            self._observer.session_moved(None, state)
+
+    def is_tombstone(self, session_id: str) -> bool:
+        """Whether it is one that a former server could not close."""
+        sleeper = self._sleepers.get(session_id)
+        return sleeper is not None and sleeper.state is SessionState.CLEANUP_FAILED
 
     def add(self, session_id: str, world: str, opened_at: float) -> None:
         """A session was suspended."""
@@ -89,7 +93,7 @@ class Sleepers:
             pen = Pen(self._journal, life.world, self._clock, life.facts)
             await pen.write(facts.SessionClosed(reason))
         if self._sleepers.pop(session_id, None) is not None:
-            self._observer.session_moved(SessionState.SUSPENDED, SessionState.CLOSED)
+            self._observer.session_moved(sleeper.state, SessionState.CLOSED)
             self._observer.session_closed(reason)
 
 

@@ -344,16 +344,32 @@ async def test_what_a_former_server_left_open_is_suspended_at_the_start() -> Non
     await after.create(replace(SPEC, session_id="s"))
 
 
-async def test_a_tombstone_of_a_former_server_is_closed_at_the_start() -> None:
+async def test_a_tombstone_survives_a_restart_until_its_close_is_retried() -> None:
     journal = MemoryJournal()
     before = await managed(StuckClose(), journal=journal)
     await before.create(replace(SPEC, session_id="s"))
     with pytest.raises(SessionTombstoned):
         await before.close("s")
     after = await managed(journal=journal)
-    life = await journal.latest("s")
-    assert life is not None
-    assert (await journal.read(life.world))[-1].fact == facts.SessionClosed("server_restart")
+    assert (await after.info("s")).state is SessionState.CLEANUP_FAILED
+    with pytest.raises(SessionTombstoned):
+        await after.create(replace(SPEC, session_id="s"))
+    with pytest.raises(SessionTombstoned):
+        await (await after.awake("s")).reset(resume=True)
+    with pytest.raises(SessionTombstoned):
+        await after.create(replace(SPEC, session_id="s"))
+    await after.close("s")
+    await after.create(replace(SPEC, session_id="s"))
+
+
+async def test_a_tombstone_of_a_former_server_is_closed_without_being_woken() -> None:
+    journal = MemoryJournal()
+    before = await managed(StuckClose(), journal=journal)
+    await before.create(replace(SPEC, session_id="s"))
+    with pytest.raises(SessionTombstoned):
+        await before.close("s")
+    after = await managed(journal=journal)
+    await after.close("s")
     await after.create(replace(SPEC, session_id="s"))
 
 
