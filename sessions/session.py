@@ -76,7 +76,7 @@ class Session:
         self._opened_at = opened_at
         self._opening_s = services.clock.now() - asked_at
         self._protocol = protocol
-        self._state = SessionState.SUSPENDED if history.revived else None  # as the observer knows it
+        self._state = _seen_asleep(history) if history.revived else None  # as the observer knows it
         interrupted = history.flight  # a chunk that is shown again once the world is there
         first = interrupted.begun.transport_index if interrupted else history.transport_index
         tape = Tape(services.limits.tape_bytes, complete_from=first)
@@ -340,3 +340,9 @@ class Session:
         if before is not after:
             self._state = after
             self._services.observer.session_moved(before, after)
+
+
+def _seen_asleep(history: History) -> SessionState:
+    """What a sleeper counted as: a tombstone of a former server as one, all others as suspended."""
+    stuck = history.protocol.state is SessionState.CLEANUP_FAILED
+    return SessionState.CLEANUP_FAILED if stuck else SessionState.SUSPENDED
