@@ -29,14 +29,14 @@ Kernel = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 def render(place: Place, poses: Tensor, kernel: Kernel | None = None) -> Tensor:
     """Draw `place` from camera-to-world `poses` [F, 4, 4] (world units): uint8 [F, HEIGHT, WIDTH, 3]."""
-    index = PLACES.index(place)
-    backdrop, towers, parts = tables()[index]
-    draw = kernel or draw_frames
+    backdrop, towers, parts = tables()[PLACES.index(place)]
     frames = []
     for batch in torch.split(poses.to(torch.float32), BATCH):
-        padded = torch.cat([batch, batch[-1:].expand(BATCH - len(batch), 4, 4)])
-        eye = padded[:, :3, 3] * METRES_PER_UNIT
-        frames.append(draw(eye, padded[:, :3, :3].contiguous(), backdrop, towers, parts)[: len(batch)])
+        count = len(batch)
+        if kernel is not None:  # a compiled kernel knows one batch size
+            batch = torch.cat([batch, batch[-1:].expand(BATCH - count, 4, 4)])
+        eye, rotation = batch[:, :3, 3] * METRES_PER_UNIT, batch[:, :3, :3].contiguous()
+        frames.append((kernel or draw_frames)(eye, rotation, backdrop, towers, parts)[:count])
     return torch.cat(frames)
 
 

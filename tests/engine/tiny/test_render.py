@@ -15,10 +15,11 @@ def view(place: Place, *stances: Stance) -> torch.Tensor:
 
 
 def test_the_same_pose_gives_the_same_bytes_in_any_company() -> None:
-    here, there = Stance(0.1, 0.2, 0.3), Stance(-0.4, 0.9, 2.0)
-    alone, together = view(MEADOW, here), view(MEADOW, there, here)
-    assert alone.shape == (1, HEIGHT, WIDTH, 3)
-    assert torch.equal(alone[0], together[1])
+    stances = [Stance(0.13 * i, 0.2 - 0.31 * i, 0.7 * i) for i in range(70)]
+    together = view(MEADOW, *stances)
+    assert together.shape == (70, HEIGHT, WIDTH, 3)
+    for i in (0, 1, 33, 63, 64, 69):
+        assert torch.equal(view(MEADOW, stances[i])[0], together[i])
 
 
 def test_a_period_further_on_is_the_same_place() -> None:
