@@ -1,10 +1,11 @@
 import json
 
 import numpy as np
+import pytest
 import torch
 
 from engine.tiny.figures import Visit, looks, mean_picture, over, walk_figures
-from engine.tiny.visits import STARTS, random_keys, truth_of, walk_from
+from engine.tiny.visits import STARTS, random_keys, sharpness, truth_of, walk_from
 
 torch.set_num_threads(1)
 
@@ -46,3 +47,10 @@ def test_the_mean_picture_has_no_landmark_left() -> None:
     picture = mean_picture(0, 64)
     assert picture.shape == (1, 64, 96, 3)
     assert float(np.abs(np.diff(picture.astype(int), axis=2)).max()) < 40
+
+
+def test_sharpness_is_the_energy_of_the_laplacian() -> None:
+    dot = np.zeros((1, 5, 5, 3), dtype=np.uint8)
+    dot[0, 2, 2] = 255
+    # inside the border: 4 at the dot, -1 at its four neighbours, 0 at the corners
+    assert sharpness(dot) == pytest.approx((16 + 4) / 9)
