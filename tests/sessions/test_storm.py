@@ -18,6 +18,7 @@ from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
 from sessions.outbox import Outbox
 from sessions.outputs import ChunkOutput, Done, Failed, Output, ResetDone
+from sessions.readiness import LOOK_EVERY_S
 from sessions.session import Session
 from sessions.spec import Mode, Pacing
 from sessions.sql_journal import SqlJournal
@@ -121,7 +122,8 @@ async def test_whatever_clients_and_the_engine_do_nothing_is_left_over(seed: int
     engine = Stormy(dice)
     journal = MemoryJournal() if seed % 2 else SqlJournal(f"sqlite:///{tmp_path}/journal.db")
     limits = Limits(outbox_bytes=3000, outbox_messages=4, pending_events=4)
-    manager = await managed(engine, journal=journal, limits=limits, clock=ManualClock())
+    clock = ManualClock()
+    manager = await managed(engine, journal=journal, limits=limits, clock=clock)
     clients = [Client(manager, dice, number) for number in range(12)]
     lives = [asyncio.create_task(client.live()) for client in clients]
     for _ in range(2):
@@ -130,6 +132,7 @@ async def test_whatever_clients_and_the_engine_do_nothing_is_left_over(seed: int
             engine.die()
             await calm(dice.randrange(30))
             engine.come_back()
+            clock.advance(LOOK_EVERY_S)  # whoever waits for the engine looks again
     async with asyncio.timeout(20):
         await asyncio.gather(*lives)
     assert await manager.list() == []
