@@ -6,21 +6,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from engine.api import (
-    ChunkCommitted,
-    ChunkReady,
     EngineError,
     EngineState,
-    EngineStatus,
     ModelCard,
-    OpenWorld,
-    Tick,
-    WorldLedger,
-    WorldSnapshot,
 )
+from engine.worker.calling import CallingEngine
 from engine.worker.calls import CONTROL_TIMEOUT_S, Calls
 from engine.worker.child import Child
 from engine.worker.messages import Answer, Boot, Loaded, LoadFailed, Request
@@ -32,7 +26,7 @@ STEADY_S = 60.0  # a worker that lived this long starts the delays from the firs
 STOP_GRACE_S = 2.0
 
 
-class ProcessEngine:
+class ProcessEngine(CallingEngine):
     """An `Engine` whose model lives in a process of its own.
 
     When that process dies, every world is lost (`EngineLost` for whoever waits) and another one is started,
@@ -74,48 +68,6 @@ class ProcessEngine:
         if self._child is not None:
             child, self._child = self._child, None
             await child.end(STOP_GRACE_S)
-
-    def status(self) -> EngineStatus:
-        """Where the engine stands now."""
-        return self._calls.status(self._state)
-
-    async def open_world(self, request: OpenWorld) -> None:
-        """Make a world."""
-        await self._calls.open(request)
-
-    def run_chunk(
-        self, tick: Tick, slack_s: float | None = None
-    ) -> AsyncIterator[ChunkReady | ChunkCommitted]:
-        """Compute the next chunk."""
-        return self._calls.run(tick, slack_s)
-
-    async def cancel_chunk(self, world: str) -> None:
-        """Roll back the chunk in flight, if its pixels have not left."""
-        self._calls.cancel(world)
-
-    async def reset_world(self, world: str) -> None:
-        """Back to the first frame."""
-        await self._calls.reset(world)
-
-    async def close_world(self, world: str) -> None:
-        """Release a world; idempotent."""
-        await self._calls.close(world)
-
-    async def snapshot_world(self, world: str) -> WorldSnapshot:
-        """All of a world as of its last commit."""
-        return await self._calls.snapshot(world)
-
-    async def restore_world(self, request: OpenWorld, snapshot: bytes) -> None:
-        """Make a world from a snapshot."""
-        await self._calls.restore(request, snapshot)
-
-    async def fork_world(self, source: str, request: OpenWorld) -> None:
-        """Make a world that is as `source` is, and goes on by itself."""
-        await self._calls.fork(source, request)
-
-    async def read_ledger(self, world: str) -> WorldLedger:
-        """What the caches of a world hold."""
-        return await self._calls.read_ledger(world)
 
     def _send(self, request: Request) -> None:
         assert self._child is not None
