@@ -76,12 +76,23 @@ def load_model(
     index = read_index(folder)
     codec = _part(folder, "vae", index, CODECS, dtype, device)
     text_encoder = _part(folder, "text_encoder", index, TEXT_ENCODERS, dtype, device)
-    try:
-        schedule = Schedule.from_json(read_json(folder / "scheduler" / "scheduler_config.json"))
-    except ScheduleRefused as error:
-        raise CheckpointRefused(f"{folder}/scheduler/scheduler_config.json: {error}") from None
+    schedule = load_schedule(folder)
     transformer = load_transformer(folder / "transformer", dtype, device, policy)
     return Model(serving(transformer), codec, text_encoder, schedule, index.card, revision_of(folder))
+
+
+def load_codec(folder: Path, dtype: torch.dtype, device: Device) -> Codec:
+    """A checkpoint's codec alone. Raises `CheckpointRefused`."""
+    return _part(folder, "vae", read_index(folder), CODECS, dtype, device)
+
+
+def load_schedule(folder: Path) -> Schedule:
+    """A checkpoint's noise schedule. Raises `CheckpointRefused`."""
+    path = folder / "scheduler" / "scheduler_config.json"
+    try:
+        return Schedule.from_json(read_json(path))
+    except ScheduleRefused as error:
+        raise CheckpointRefused(f"{path}: {error}") from None
 
 
 def revision_of(folder: Path) -> str:
