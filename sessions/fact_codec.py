@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from engine.api import Control, Tick
@@ -45,7 +45,24 @@ def as_json(fact: Fact) -> dict[str, Any]:
     """Its content as JSON data; a start's image is left out."""
     if isinstance(fact, facts.SessionOpened):
         fact = replace(fact, spec=replace(fact.spec, image=None))
-    return asdict(fact)
+    plain: dict[str, Any] = _plain(fact)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """As `dataclasses.asdict`, but what is frozen JSON already is taken as it is."""
+    kind = type(value)
+    if kind is tuple:
+        return [_plain(item) for item in value]
+    names = _FIELDS.get(kind)
+    if names is None:
+        if not is_dataclass(kind):
+            return value
+        names = _FIELDS[kind] = tuple([field.name for field in fields(kind)])
+    return {name: _plain(getattr(value, name)) for name in names}
+
+
+_FIELDS: dict[type[Any], tuple[str, ...]] = {}  # of the dataclasses that facts are made of
 
 
 def decode(kind: str, text: str, image: bytes | None = None) -> Fact:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sql
 
 from sessions import facts
+from sessions.databases import Prepared, storable, stored
 from sessions.errors import EventIdConflict, SequenceConflict
 from sessions.fact_codec import decode, encode, kind_of
 from sessions.facts import Fact
@@ -52,22 +53,6 @@ events = sql.Table(
 )
 
 
-def engine(url: str, full_sync: bool) -> sql.Engine:
-    """A database engine without a pool; an SQLite one writes ahead."""
-    made = sql.create_engine(url, poolclass=sql.NullPool)
-    if made.dialect.name == "sqlite":
-
-        @sql.event.listens_for(made, "connect")
-        def _configure(connection: object, _: object) -> None:
-            cursor = connection.cursor()  # type: ignore[attr-defined]
-            cursor.execute("PRAGMA journal_mode = WAL")
-            cursor.execute(f"PRAGMA synchronous = {'FULL' if full_sync else 'NORMAL'}")
-            cursor.execute("PRAGMA busy_timeout = 5000")
-            cursor.close()
-
-    return made
-
-
 def create(connection: sql.Connection) -> None:
     """Make the tables that are missing."""
     metadata.create_all(connection)
@@ -81,13 +66,16 @@ def append(connection: sql.Connection, world: str, expected: int, fact: Fact, at
     if isinstance(fact, facts.EventAccepted):
         _know(connection, world, fact)
     row = {"world": world, "sequence": expected, "at": at, "kind": kind_of(fact), "content": encode(fact)}
-    connection.execute(records.insert(), row)
+    _add_record.run(connection, row)
+
+
+_add_record = Prepared(records.insert(), "world", "sequence", "at", "kind", "content")
 
 
 def _open(connection: sql.Connection, fact: facts.SessionOpened, at: float) -> None:
     row = {
         "world": fact.world,
-        "session_id": fact.session_id,
+        "session_id": storable(fact.session_id),
         "opened_at": at,
         "facts": 0,
         "closed": False,
@@ -99,7 +87,7 @@ def _open(connection: sql.Connection, fact: facts.SessionOpened, at: float) -> N
         raise SequenceConflict(f"session {fact.session_id!r} is open already") from clash
 
 
-_advance_life = (
+_advance_life = Prepared(
     lives.update()
     .where(
         lives.c.world == sql.bindparam("w"),
@@ -113,16 +101,42 @@ _advance_life = (
 def _advance(connection: sql.Connection, world: str, expected: int, ended: bool) -> None:
     """Take the number `expected`: of two writers, the database lets one."""
     values = {"w": world, "expected": expected, "next": expected + 1, "ended": ended}
-    if connection.execute(_advance_life, values).rowcount != 1:
+    if _advance_life.run(connection, values) != 1:
         raise SequenceConflict(f"fact {expected} of {world} is not the next one")
 
 
+_add_event = Prepared(events.insert(), "world", "event_id", "name", "digest")
+
+
 def _know(connection: sql.Connection, world: str, fact: facts.EventAccepted) -> None:
-    row = {"world": world, "event_id": fact.event.event_id, "name": fact.name, "digest": fact.digest}
+    name = None if fact.name is None else storable(fact.name)
+    row = {"world": world, "event_id": fact.event.event_id, "name": name, "digest": fact.digest}
     try:
-        connection.execute(events.insert(), row)
+        _add_event.run(connection, row)
     except sql.exc.IntegrityError as clash:
         raise EventIdConflict(f"event {fact.event.event_id} is taken", field="event_id") from clash
+
+
+def withdraw(connection: sql.Connection, world: str, expected: int, fact: Fact, at: float) -> None:
+    """Take an append back that was reported as failed, where the database has it all the same.
+
+    That is so where the connection broke between a commit and its confirmation. What another writer has
+    added, or has built upon, stays.
+    """
+    where = (records.c.world == world, records.c.sequence == expected)
+    row = connection.execute(records.select().where(*where)).one_or_none()
+    ours = row is not None and (row.at, row.kind, row.content) == (at, kind_of(fact), encode(fact))
+    life = lives.c.world == world
+    if not ours or connection.scalar(sql.select(lives.c.facts).where(life)) != expected + 1:
+        return
+    connection.execute(records.delete().where(*where))
+    if isinstance(fact, facts.EventAccepted):
+        event_id = fact.event.event_id
+        connection.execute(events.delete().where(events.c.world == world, events.c.event_id == event_id))
+    if isinstance(fact, facts.SessionOpened):
+        connection.execute(lives.delete().where(life))
+    else:
+        connection.execute(lives.update().where(life).values(facts=expected, closed=False))
 
 
 def read(connection: sql.Connection, world: str, after: int, limit: int | None) -> list[Record]:
@@ -142,25 +156,31 @@ def event(connection: sql.Connection, world: str, event_id: int) -> KnownEvent |
 
 def event_named(connection: sql.Connection, world: str, name: str) -> KnownEvent | None:
     """What is known of a client's string."""
-    return _known(connection, events.c.world == world, events.c.name == name)
+    return _known(connection, events.c.world == world, events.c.name == storable(name))
 
 
 def _known(connection: sql.Connection, *where: sql.ColumnElement[bool]) -> KnownEvent | None:
     row = connection.execute(events.select().where(*where)).one_or_none()
-    return KnownEvent(row.event_id, row.name, row.digest) if row else None
+    if row is None:
+        return None
+    return KnownEvent(row.event_id, None if row.name is None else stored(row.name), row.digest)
 
 
 def latest(connection: sql.Connection, session_id: str) -> Life | None:
     """The newest life of a session id."""
-    chosen = _life_columns.where(lives.c.session_id == session_id).order_by(lives.c.number.desc()).limit(1)
-    row = connection.execute(chosen).one_or_none()
-    return Life(*row) if row else None
+    mine = lives.c.session_id == storable(session_id)
+    row = connection.execute(_life_columns.where(mine).order_by(lives.c.number.desc()).limit(1)).one_or_none()
+    return None if row is None else _life(row)
 
 
 def open_lives(connection: sql.Connection) -> list[Life]:
     """Every life that is not closed, oldest first."""
     chosen = _life_columns.where(lives.c.closed.is_(sql.false())).order_by(lives.c.number)
-    return [Life(*row) for row in connection.execute(chosen)]
+    return [_life(row) for row in connection.execute(chosen)]
+
+
+def _life(row: sql.Row[tuple[str, str, float, int, bool]]) -> Life:
+    return Life(row.world, stored(row.session_id), row.opened_at, row.facts, row.closed)
 
 
 _life_columns = sql.select(

@@ -1,7 +1,8 @@
 """The journal in a database, through SQLAlchemy Core: SQLite by default, PostgreSQL by its URL.
 
 One thread owns the only connection. It takes whatever waits, does it in one transaction and commits (group
-commit), then tells the event loop; so one disk flush serves many sessions, and reads see earlier writes.
+commit), then tells the event loop; so one disk flush serves many sessions, and reads see earlier writes. What
+the database has to do for itself waits until everybody has been told.
 """
 
 from __future__ import annotations
@@ -13,20 +14,39 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sql
 
-from sessions import journal_tables
+from sessions import databases, journal_tables
 from sessions.errors import EventIdConflict, JournalUnavailable, SessionError
 from sessions.facts import Fact
 from sessions.journal import KnownEvent, Life, Record
 
-LARGEST_BATCH = 256
+LARGEST_BATCH: Final = 256
+TIDY_AFTER: Final = 256  # jobs, at the next idle moment; or after so many times as many in any case
+PATIENCE: Final = 16
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    """Adds a fact."""
+
+    world: str
+    expected: int
+    fact: Fact
+    at: float
+
+    def __call__(self, connection: sql.Connection) -> None:
+        journal_tables.append(connection, self.world, self.expected, self.fact, self.at)
+
+    def withdraw(self, connection: sql.Connection) -> None:
+        """Take it back, where it was done all the same."""
+        journal_tables.withdraw(connection, self.world, self.expected, self.fact, self.at)
 
 
 @dataclass(slots=True)
@@ -38,7 +58,8 @@ class _Job:
 
 
 class SqlJournal:
-    """Implements `Journal`. `url` is SQLAlchemy's, e.g. `sqlite:////data/journal.db`.
+    """Implements `Journal`. `url` is SQLAlchemy's, e.g. `sqlite:////data/journal.db` or
+    `postgresql://user:password@host/name`.
 
     What is durable survives kill -9 of any process; with `full_sync` it survives power loss too (SQLite only:
     PostgreSQL has a setting of its own).
@@ -72,7 +93,7 @@ class SqlJournal:
 
     def append(self, world: str, expected: int, fact: Fact, at: float) -> asyncio.Future[None]:
         """Append; the future is done once it is durable."""
-        return self._submit(lambda connection: journal_tables.append(connection, world, expected, fact, at))
+        return self._submit(_Append(world, expected, fact, at))
 
     async def read(self, world: str, after: int = -1, limit: int | None = None) -> list[Record]:
         """A life's facts beyond the number `after`."""
@@ -126,6 +147,7 @@ class SqlJournal:
             if jobs:
                 database.run(jobs)
                 self._tell(jobs)
+                database.tidy(idle=self._jobs.empty())
         database.close()
 
     def _take(self) -> tuple[list[_Job], bool]:
@@ -158,6 +180,8 @@ class _Database:
         self._full_sync = full_sync
         self._engine: sql.Engine | None = None
         self._connection: sql.Connection | None = None
+        self._untidy = 0  # jobs since it was tidied
+        self._doubtful: list[_Append] = []  # reported as failed, and perhaps done
 
     def run(self, jobs: list[_Job]) -> None:
         """All jobs in one transaction; where that fails, each in its own, so that none spoils others."""
@@ -168,6 +192,8 @@ class _Database:
 
     def _attempt(self, jobs: list[_Job]) -> bool:
         error: Exception
+        self._untidy += len(jobs)
+        connection: sql.Connection | None = None
         try:
             connection = self._open()
             with connection.begin():
@@ -180,6 +206,8 @@ class _Database:
             error = EventIdConflict(f"the journal holds this already: {clash.orig}")
         except (sql.exc.SQLAlchemyError, OSError) as broken:
             self.close()
+            if connection is not None:
+                self._doubtful += [job.work for job in jobs if isinstance(job.work, _Append)]
             error = JournalUnavailable(f"the journal can't be used: {_reason(broken)}")
         except Exception as bug:  # a thread that died of it would leave everybody waiting
             log.exception("the journal stumbled over a job")
@@ -190,9 +218,29 @@ class _Database:
 
     def _open(self) -> sql.Connection:
         if self._connection is None:
-            self._engine = journal_tables.engine(self._url, self._full_sync)
+            self._engine = self._engine or databases.engine(self._url, self._full_sync)
             self._connection = self._engine.connect()
+            self._withdraw(self._connection)
         return self._connection
+
+    def _withdraw(self, connection: sql.Connection) -> None:
+        """What was reported as failed has not happened: whoever hears that goes on from before it."""
+        if self._doubtful:
+            with connection.begin():
+                for append in reversed(self._doubtful):
+                    append.withdraw(connection)
+            self._doubtful.clear()
+
+    def tidy(self, idle: bool) -> None:
+        """Do the database's own work where it is due, and best where nobody waits."""
+        if self._connection is None or self._untidy < TIDY_AFTER * (1 if idle else PATIENCE):
+            return
+        self._untidy = 0
+        try:
+            databases.tidy(self._connection)
+        except sql.exc.SQLAlchemyError as error:
+            log.warning("the journal could not be tidied: %s", _reason(error))
+            self.close()
 
     def close(self) -> None:
         """Close the connection; the next job opens another."""
