@@ -13,7 +13,8 @@ from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
 from app.errors import message_of
-from app.intake import served_names, session_spec
+from app.image_fetch import ImageFetcher
+from app.intake import IMAGE_FIELD, linked_image, served_names, session_spec
 from app.logs import about
 from app.metrics import Metrics
 from app.observers import Observers
@@ -51,6 +52,7 @@ class Edge:
         self.traces = start_traces(settings.trace_endpoint) if settings.trace_endpoint else None
         observer = Observers(self.metrics, self.traces) if self.traces else self.metrics
         self.keys = Keys(key.get_secret_value() for key in settings.api_keys)
+        self.images = ImageFetcher(settings.image_fetch_max_bytes, settings.image_fetch_timeout_s)
         self.ready = asyncio.Event()
         self.draining = asyncio.Event()
         self.failure = ""
@@ -117,9 +119,15 @@ class Edge:
         return ""
 
     async def create(self, request: SessionRequest, owner: str | None) -> tuple[Session, str]:
-        """A new session and its token. Raises what `session_spec` and `SessionManager.create` raise."""
+        """A new session and its token. Raises what `session_spec` and `SessionManager.create` raise.
+
+        Where its first frame has to be fetched, what `ImageFetcher.fetch` raises too.
+        """
         token = new_token()
         spec = session_spec(request, self.card, self.settings, owner=owner, token_digest=digest(token))
+        if (address := linked_image(request, self.settings)) is not None:
+            image = await self.images.fetch(address, IMAGE_FIELD, self.settings.image_max_side)
+            spec = replace(spec, image=image)
         session = await self.manager.create(spec)
         about(session_id=session.session_id)
         return session, token

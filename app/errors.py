@@ -28,6 +28,7 @@ TABLE: dict[type[Exception], Fault] = {
     refusals.MessageTooLarge: Fault("message_too_large", 413, 1009),
     refusals.WrongMediaType: Fault("wrong_media_type", 415, 1008),
     refusals.InvalidField: Fault("invalid_request", 422, 1008),
+    refusals.ImageUnavailable: Fault("image_unavailable", 422, 1008, retryable=True),
     refusals.UnknownModel: Fault("unknown_model", 404, 1008),
     refusals.UnknownScene: Fault("unknown_scene", 404, 1008),
     refusals.NothingRecorded: Fault("nothing_recorded", 404, 1008),

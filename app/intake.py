@@ -9,10 +9,12 @@ from app.controls import ACTIONS, CAMERA, check_schema, checked_prompt
 from app.data_url import image_bytes
 from app.refusals import InvalidField, UnknownModel, shortened
 from app.settings import Settings
+from app.web_address import WebAddress, is_web_address, web_address
 from app.wire import ExtraParams, SessionRequest
 from engine.api import Control, ModelCard
 from sessions.spec import Format, Mode, Pacing, SessionSpec
 
+IMAGE_FIELD = "image_reference.image_url"
 PROTOCOL_STEPS = 4  # what clients of the protocol send by default, whatever the model takes
 
 
@@ -30,7 +32,10 @@ def session_spec(
     owner: str | None = None,
     token_digest: str | None = None,
 ) -> SessionSpec:
-    """The spec that `request` asks for. Raises `InvalidField` or `UnknownModel`, which name the field."""
+    """The spec that `request` asks for. Raises `InvalidField` or `UnknownModel`, which name the field.
+
+    Without its image where that is still to be fetched: see `linked_image`.
+    """
     _check_model(request.model, served_names(card, settings))
     _check_sampling(request, card)
     width, height = _size(request, card)
@@ -54,6 +59,14 @@ def session_spec(
         owner=owner,
         token_digest=token_digest,
     )
+
+
+def linked_image(request: SessionRequest, settings: Settings) -> WebAddress | None:
+    """Where the first frame is to be fetched from, if it is not in the request. Raises `InvalidField`."""
+    asked = request.image_reference
+    if asked is None or not is_web_address(asked.image_url):
+        return None
+    return web_address(asked.image_url, IMAGE_FIELD, settings.image_hosts)
 
 
 def _check_model(model: str | None, names: tuple[str, ...]) -> None:
@@ -104,8 +117,9 @@ def _first_frame(
     if request.image_reference is not None:
         if request.scene is not None:
             raise InvalidField("scene", "give either `scene` or `image_reference`, not both")
-        field = "image_reference.image_url"
-        return image_bytes(request.image_reference.image_url, field, settings.image_max_side), None
+        if linked_image(request, settings) is not None:
+            return None, None
+        return image_bytes(request.image_reference.image_url, IMAGE_FIELD, settings.image_max_side), None
     if request.scene is None and not names:
         raise InvalidField("image_reference", "required: this model has no scenes; got nothing")
     scene = names[0] if request.scene is None else request.scene

@@ -12,6 +12,7 @@ class Refusal(Exception):
     +- MessageTooLarge    a message is longer than its limit
     +- WrongMediaType     a body is not declared as JSON
     +- InvalidField       a field is missing, unknown, or not what is allowed: names it
+    +- ImageUnavailable   an image on the web could not be fetched now; may be tried again
     +- UnknownModel       the request names a model that is not served here
     +- UnknownScene       no scene of this name has a picture
     +- NothingRecorded    of a session nothing was recorded, or it is kept no more
@@ -56,6 +57,10 @@ class InvalidField(Refusal):
     def __str__(self) -> str:
         field, message = self.args
         return f"{field}: {message}"
+
+
+class ImageUnavailable(InvalidField):
+    """An image on the web could not be fetched now; may be tried again."""
 
 
 class UnknownModel(InvalidField):

@@ -63,6 +63,17 @@ class Settings(BaseSettings):
     image_max_side: int = Field(
         4096, ge=16, description="Largest width and height of an uploaded image, in pixels."
     )
+    image_hosts: tuple[str, ...] = Field(
+        (),
+        description="Hosts whose http(s) images may be first frames, e.g. `images.example.org`, "
+        "`*.example.org`, `example.org:8443`; without any, none is fetched.",
+    )
+    image_fetch_max_bytes: int = Field(
+        8 * 2**20, ge=1024, description="Largest image that is fetched, in bytes."
+    )
+    image_fetch_timeout_s: float = Field(
+        10, gt=0, description="Seconds within which an image has to be fetched."
+    )
     stall_timeout_s: float = Field(
         60, gt=0, description="Seconds without progress or ping after which a socket ends."
     )

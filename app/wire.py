@@ -44,7 +44,9 @@ class Message(BaseModel):
 class ImageReference(Message):
     """A first frame that the client brings."""
 
-    image_url: str = Field(description="A data URL of a PNG, JPEG or WebP image.")
+    image_url: str = Field(
+        description="A data URL of a PNG, JPEG or WebP image, or a web address if the server allows its host."
+    )
 
 
 class ExtraParams(Message):

@@ -63,7 +63,7 @@ def test_a_data_url_gives_its_bytes() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("https://example.org/a.png", "web addresses are not fetched"),
+        ("https://example.org/a.png", "must be a data URL"),
         ("data:text/plain;base64,AAAA", "must be a data URL"),
         ("data:image/png;base64,@@@@", "valid base64"),
         ("data:image/png;base64,AAA", "valid base64"),
