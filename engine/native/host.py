@@ -193,9 +193,10 @@ class NativeHost:
         return torch.float32 if self._device.type == "cpu" else torch.bfloat16
 
     def _plan(self, model: Model) -> CapacityPlan:
-        geometry = model.geometry(*self._size(model), cross_tokens=model.text_encoder.encode("").shape[1])
         left = self.available() - self._share_bytes
-        return plan_capacity(geometry, left, self._memory_fraction, self._max_worlds)
+        return plan_capacity(
+            model.geometry(*self._size(model)), left, self._memory_fraction, self._max_worlds
+        )
 
     def _size(self, model: Model) -> tuple[int, int]:
         return model.card.width, model.card.height

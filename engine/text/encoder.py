@@ -8,7 +8,11 @@ from torch import Tensor
 
 
 class TextEncoder(Protocol):
-    """Turns a prompt into what cross-attention takes."""
+    """Turns a prompt into what cross-attention takes: `length` tokens, whatever the prompt."""
+
+    @property
+    def length(self) -> int:
+        """Tokens per prompt, L."""
 
     def encode(self, prompt: str) -> Tensor:
         """A prompt -> [1, L, text_dim] in fp32; the same prompt always gives the same bytes."""

@@ -28,6 +28,11 @@ class Umt5:
         self._model = model
         self._tokenizer = tokenizer
 
+    @property
+    def length(self) -> int:
+        """Tokens per prompt."""
+        return LENGTH
+
     @torch.inference_mode()
     def encode(self, prompt: str) -> Tensor:
         """[1, LENGTH, dim] in fp32, on the CPU; longer prompts are cut."""

@@ -26,6 +26,11 @@ class WordTable:
         self.table = table
         self._rows = {word: row for row, word in enumerate(words)}
 
+    @property
+    def length(self) -> int:
+        """Tokens per prompt."""
+        return LENGTH
+
     @classmethod
     def load(cls, folder: Path) -> WordTable:
         """Read `words.json` and `model.safetensors` of a checkpoint's text_encoder folder."""

@@ -67,10 +67,11 @@ class Model:
         """A picture size and what action mode sees it through."""
         return Lens(width, height, default_at_size(self.card.intrinsics, width, height))
 
-    def geometry(self, width: int, height: int, cross_tokens: int = 0) -> Geometry:
-        """What the caches of a world of this picture size weigh."""
+    def geometry(self, width: int, height: int) -> Geometry:
+        """What the caches of a world of this picture size weigh, its text and codec histories included."""
         state_bytes = self.codec.history_bytes(width, height)
-        return geometry_of(self.transformer.config, self.dtype, width, height, cross_tokens, state_bytes)
+        tokens = self.text_encoder.length
+        return geometry_of(self.transformer.config, self.dtype, width, height, tokens, state_bytes)
 
     def noise(self, generator: torch.Generator, width: int, height: int) -> Tensor:
         """One draw for one block: fp32 [1, C, F, h, w]."""

@@ -33,7 +33,7 @@ def test_what_fits_exactly_is_not_refused(folder: Path) -> None:
     weights = weight_bytes(folder, torch.float32)
     model = load_model(folder)
     geometry = model.geometry(WIDTH, HEIGHT)
-    session = required_bytes(geometry, 1) - geometry.model_state_bytes
+    session = required_bytes(geometry, 1) - geometry.model_state_bytes - geometry.cross_bytes
     require_fit(folder, torch.float32, weights + session)
     with pytest.raises(CheckpointRefused, match=r"small: weights take .*takes .* more.*pixels would fit"):
         require_fit(folder, torch.float32, weights + session - 1)
