@@ -2,9 +2,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+CASES ?= 100000
 EXTRAS ?= dev,load,trace
 
-.PHONY: serve test stress stress-durable load lint bench help
+.PHONY: serve test fuzz stress stress-durable load lint bench help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -20,6 +21,9 @@ stress-durable: $(STAMP) ## kill -9 at 100 moments, 500 reconnects, 200 chunks r
 
 stress: $(STAMP) ## the long runs: evictions, cancellations, 10,000 chunks (a quarter of an hour)
 	$(BIN)/python -m pytest -m slow tests/stress --ignore-glob='*_servers.py' --ignore-glob='*_races.py'
+
+fuzz: $(STAMP) ## 100,000 messages and calls, valid and not, against a pattern server (CASES=N)
+	CASES=$(CASES) $(BIN)/python -m pytest -s -m slow tests/fuzz
 
 load: $(STAMP) ## walkers and managers against a pattern server (USERS=20 RATE=5 TIME=60s; ARGS="--chunks 40")
 	$(BIN)/python -m tests.load $(ARGS)

@@ -83,11 +83,18 @@ EdgeNow = Annotated[Edge, Depends(edge_of)]
 Owner = Annotated[str | None, Depends(owner_of)]
 TheSession = Annotated[Session, Depends(session_of)]
 TheInfo = Annotated[SessionInfo, Depends(info_of)]
+ANY = problems(
+    s400="A body that is not JSON.",
+    s408="The body did not arrive in time: try again.",
+    s413="The body is too large.",
+    s415="The body is not declared as JSON.",
+    s422="A field is wrong: `field` names it.",
+    s500="The server failed.",
+    s503="Not now: the model loads or restarts, or the server shuts down. Try again after `Retry-After`.",
+)
 MISSING = {"s401": "No valid API key.", "s404": "No such session.", "s410": "The session is closed."}
 
-router = APIRouter(
-    prefix="/v1", route_class=StrictRoute, responses=problems(s422="A field is wrong: `field` names it.")
-)
+router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=ANY)
 
 
 @router.get(
@@ -131,8 +138,6 @@ async def scene_image(edge: EdgeNow, name: Annotated[str, Path(max_length=128)])
     responses=problems(
         s401="No valid API key.",
         s409="The id is in use.",
-        s413="The body is too large.",
-        s415="The body is not declared as JSON.",
         s503="No room, or still loading: try again after `Retry-After`.",
     ),
 )

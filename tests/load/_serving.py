@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,15 +15,20 @@ SERVE = [sys.executable, "-m", "app.cli", "serve", "--engine", "pattern", "--por
 
 
 @contextmanager
-def pattern_server(data: Path, *options: str) -> Iterator[str]:
-    """The server's address, until the block ends. Raises `RuntimeError` where it fails."""
-    process = subprocess.Popen(
-        [*SERVE, "--data", str(data), *options],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def pattern_server(data: Path, *options: str, log: Path | None = None, **settings: str) -> Iterator[str]:
+    """The server's address, until the block ends. Raises `RuntimeError` where it fails.
+
+    `settings` are environment variables; its log goes to the file `log`, or to our own standard error.
+    """
+    with nullcontext() if log is None else log.open("w") as errors:
+        process = subprocess.Popen(
+            [*SERVE, "--data", str(data), *options],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **settings},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
     assert process.stdout is not None
     try:
         ready = process.stdout.readline()
