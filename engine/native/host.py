@@ -87,6 +87,7 @@ class NativeHost:
         self._caches: Caches | None = None
         self._first_chunks: FirstChunks | None = None
         self._capacity = 0
+        self._view_pages = 0
 
     def load(self) -> ModelCard:
         """Raises `CheckpointRefused` with the file and the reason, `CapacityError` where memory is short."""
@@ -96,6 +97,7 @@ class NativeHost:
         self._scenes = {scene.scene.name: scene for scene in read_scenes(folder)}
         plan = self._plan(self._model)
         self._capacity = plan.effective
+        self._view_pages = self._model.geometry(*self._size(self._model)).view_pages
         self._caches = caches = self.make_caches(plan)
         if self._share_bytes:
             self._first_chunks = open_first_chunks(caches.ledger, caches.memory, self._share_bytes)
@@ -160,10 +162,8 @@ class NativeHost:
 
     def usage(self) -> Usage:
         """In pages of the model's own picture size: every world holds its whole view."""
-        if self._model is None or self._caches is None:
-            return Usage()
-        pages = self._model.geometry(*self._size(self._model)).view_pages
-        return Usage(len(self._caches) * pages, self._capacity * pages)
+        worlds = len(self._caches) if self._caches is not None else 0
+        return Usage(worlds * self._view_pages, self._capacity * self._view_pages)
 
     def ledger(self, world: str) -> WorldLedger:
         """What the caches of a world hold or held; no facts where it is unknown."""
