@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.api import (
     ChunkCommitted,
@@ -171,11 +171,11 @@ class Calls:
         try:
             while not over:
                 match await call.answers.get():
-                    case Ready(answer=ready):
-                        yield ready
-                    case Committed(answer=committed):
+                    case Ready() as ready:
+                        yield ChunkReady(_echoed(tick, ready.request_id), ready.media, ready.times)
+                    case Committed() as committed:
                         over = True
-                        yield committed
+                        yield ChunkCommitted(_echoed(tick, committed.request_id), committed.commit_ms)
                     case Failed(error=error):
                         over = True
                         raise error
@@ -230,6 +230,11 @@ class Calls:
         pending = [_describe(call.request) for call in self._pending.values() if call.request.world == world]
         waits = f"; pending: {', '.join(pending)}" if pending else ""
         return f"{action} of world {world} took more than {self._timeout_s:g} s{waits}"
+
+
+def _echoed(tick: Tick, request_id: str) -> Tick:
+    """The tick that a worker's answer is to: where it is not the one that was asked, the caller sees it."""
+    return tick if request_id == tick.request_id else replace(tick, request_id=request_id)
 
 
 def _describe(request: JobRequest) -> str:

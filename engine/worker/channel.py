@@ -1,24 +1,17 @@
-"""The pipe between server and worker: pickled messages, each behind its length.
-
-Both ends belong to this program and share a machine; nothing that a client sent is ever unpickled.
-"""
+"""The two ends of the pipe between server and worker."""
 
 from __future__ import annotations
 
 import asyncio
-import pickle
 import socket
-import struct
 import threading
-from typing import Final
+from collections import deque
+from collections.abc import Callable
+from typing import Final, cast
 
-_LENGTH: Final = struct.Struct(">Q")
+from engine.worker.wire import Frames, dump
 
-
-def dump(message: object) -> bytes:
-    """A message as it lies in the pipe."""
-    body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    return _LENGTH.pack(len(body)) + body
+READ_BYTES: Final = 256 * 2**10
 
 
 class BlockingChannel:
@@ -27,7 +20,8 @@ class BlockingChannel:
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._sending = threading.Lock()
-        self._reader = end.makefile("rb")
+        self._frames = Frames()
+        self._received: deque[object] = deque()
 
     def send(self, message: object) -> None:
         """Hand a message over; raises `OSError` where the other side is gone."""
@@ -37,44 +31,55 @@ class BlockingChannel:
 
     def receive(self) -> object | None:
         """The next message; None where the other side is gone."""
-        try:
-            head = self._reader.read(_LENGTH.size)
-            if len(head) < _LENGTH.size:
+        while not self._received:
+            try:
+                data = self._end.recv(READ_BYTES)
+            except OSError:
                 return None
-            (length,) = _LENGTH.unpack(head)
-            body = self._reader.read(length)
-        except OSError:
-            return None
-        message: object = pickle.loads(body) if len(body) == length else None
-        return message
+            if not data:
+                return None
+            self._received.extend(self._frames.feed(data))
+        return self._received.popleft()
 
 
-class AsyncChannel:
-    """The server's end, on its event loop: no thread, no polling."""
+class AsyncChannel(asyncio.Protocol):
+    """The server's end, on its event loop: no thread, no task, no polling.
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    `hear` is called with each message as soon as it is here, and with None once the other side is gone.
+    """
+
+    def __init__(self, hear: Callable[[object | None], object]) -> None:
+        self._hear = hear
+        self._frames = Frames()
+        self._transport: asyncio.Transport | None = None
 
     @classmethod
-    async def over(cls, end: socket.socket) -> AsyncChannel:
+    async def over(cls, end: socket.socket, hear: Callable[[object | None], object]) -> AsyncChannel:
         """A channel that owns `end`."""
-        return cls(*await asyncio.open_connection(sock=end))
+        _, channel = await asyncio.get_running_loop().create_connection(lambda: cls(hear), sock=end)
+        return channel
 
     def send(self, message: object) -> None:
         """Hand a message over; what the other side is too busy to read waits here."""
-        self._writer.write(dump(message))
-
-    async def receive(self) -> object | None:
-        """The next message; None where the other side is gone."""
-        try:
-            (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            body = await self._reader.readexactly(length)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return None
-        message: object = pickle.loads(body)
-        return message
+        assert self._transport is not None, "it is connected before anybody has it"
+        self._transport.write(dump(message))
 
     def close(self) -> None:
         """Close this end at once, whatever was not sent yet; idempotent."""
-        self._writer.transport.abort()
+        assert self._transport is not None, "it is connected before anybody has it"
+        self._transport.abort()
+
+    # Called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes are here."""
+        for message in self._frames.feed(data):
+            self._hear(message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is closed, by whichever side."""
+        self._hear(None)

@@ -9,33 +9,59 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, cast
 
 from engine.worker.channel import AsyncChannel
-from engine.worker.messages import Boot
+from engine.worker.messages import Answer, Boot
 
 log: Final = logging.getLogger("worker")
 
 LAST_WORDS: Final = 40  # lines of log that are kept to explain a crash
 
 
+class Words:
+    """What a worker says: how its model was loaded, then its answers, up to its end."""
+
+    def __init__(self, deliver: Callable[[Answer], object]) -> None:
+        self.first: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self.ended = asyncio.Event()
+        self._deliver = deliver
+
+    def hear(self, message: object | None) -> None:
+        """Take a message; None is the end."""
+        answer = cast(Answer | None, message)
+        if answer is None:
+            self.ended.set()
+        if not self.first.done():
+            self.first.set_result(answer)
+        elif answer is not None:
+            self._deliver(answer)
+
+
 class Child:
     """Spawned, never forked. What it prints goes to the log; a line without a level has the last one's."""
 
-    def __init__(self, process: subprocess.Popen[bytes], channel: AsyncChannel) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], channel: AsyncChannel, words: Words) -> None:
         self.process = process
         self.channel = channel
+        self.words = words
         self._lines: deque[str] = deque(maxlen=LAST_WORDS)
         self._relay: asyncio.Task[None] | None = None
 
     @classmethod
-    async def spawn(cls, boot: Boot, environment: Mapping[str, str]) -> Child:
-        """Start a process and send it `boot`; `environment` is added to this process's own."""
+    async def spawn(
+        cls, boot: Boot, environment: Mapping[str, str], deliver: Callable[[Answer], object]
+    ) -> Child:
+        """Start a process and send it `boot`; `environment` is added to this process's own.
+
+        `deliver` is called with what it says behind its first word.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
-            channel = await AsyncChannel.over(ours)  # first, so that a cancel here leaves no process
-            child = cls(_start(theirs.fileno(), environment), channel)
+            words = Words(deliver)
+            channel = await AsyncChannel.over(ours, words.hear)  # first: a cancel here leaves no process
+            child = cls(_start(theirs.fileno(), environment), channel, words)
         child._relay = asyncio.create_task(child._relay_log())
         child.channel.send(boot)
         return child

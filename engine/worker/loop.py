@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from engine.api import (
     ChunkCancelled,
-    ChunkCommitted,
     ChunkFailed,
-    ChunkReady,
     EncodedChunk,
     EngineError,
     ModelCard,
@@ -202,7 +200,7 @@ class WorkerLoop:
             with self._changed:
                 self._check(flight)
                 del self._chunks[flight.call]  # from here on it can't be cancelled
-            self._send(Ready(flight.call, ChunkReady(flight.tick, media, flight.times())))
+            self._send(Ready(flight.call, flight.tick.request_id, media, flight.times()))
         except EngineError as error:
             flight.error = error
         with self._changed:
@@ -226,8 +224,8 @@ class WorkerLoop:
         if flight.error is not None:
             self._end(flight.job, Failed(flight.call, self._roll_back(flight, flight.error)))
             return
-        committed = ChunkCommitted(flight.tick, flight.milliseconds["commit"])
-        self._end(flight.job, Committed(flight.call, committed))
+        committed = Committed(flight.call, flight.tick.request_id, flight.milliseconds["commit"])
+        self._end(flight.job, committed)
 
     def _roll_back(self, flight: Flight, error: EngineError) -> EngineError:
         """What the client is told: `error`, or that even the rollback failed."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.api import (
-    ChunkCommitted,
-    ChunkReady,
+    EncodedChunk,
     EngineError,
     ModelCard,
     OpenWorld,
+    StageTimes,
     Tick,
     WorldLedger,
     WorldSnapshot,
@@ -174,18 +174,21 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A chunk's pixels."""
+    """A chunk's pixels. `request_id` is its tick's, which no other has."""
 
     call: int
-    answer: ChunkReady
+    request_id: str
+    media: EncodedChunk
+    times: StageTimes
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A chunk's end."""
+    """A chunk's end. `request_id` is its tick's."""
 
     call: int
-    answer: ChunkCommitted
+    request_id: str
+    commit_ms: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from engine.api import (
     EngineError,
@@ -17,7 +16,7 @@ from engine.api import (
 from engine.worker.calling import CallingEngine
 from engine.worker.calls import CONTROL_TIMEOUT_S, Calls
 from engine.worker.child import Child
-from engine.worker.messages import Answer, Boot, Loaded, LoadFailed, Request
+from engine.worker.messages import Boot, Loaded, LoadFailed, Request
 
 log = logging.getLogger(__name__)
 
@@ -75,8 +74,8 @@ class ProcessEngine(CallingEngine):
 
     async def _launch(self) -> tuple[Child, ModelCard]:
         """A worker with a loaded model. Raises `EngineError`; then no process is left."""
-        child = self._child = await Child.spawn(self._boot, self._environment)
-        first = await child.channel.receive()
+        child = self._child = await Child.spawn(self._boot, self._environment, self._calls.deliver)
+        first = await asyncio.shield(child.words.first)
         if isinstance(first, Loaded):
             self._calls.connect()
             self._state = EngineState.READY
@@ -90,8 +89,7 @@ class ProcessEngine(CallingEngine):
         failures = 0
         while True:
             began = time.monotonic()
-            while (answer := await child.channel.receive()) is not None:
-                self._calls.deliver(cast(Answer, answer))
+            await child.words.ended.wait()
             self._state = EngineState.RESTARTING
             self._lose(await child.end(STOP_GRACE_S))
             self._child = None

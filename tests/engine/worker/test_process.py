@@ -232,7 +232,7 @@ async def test_a_stop_while_the_worker_restarts_leaves_no_process() -> None:
 
 
 async def test_a_child_can_be_ended_again_after_a_cancelled_end() -> None:
-    child = await Child.spawn(Boot("scripted_host:process_host"), {})
+    child = await Child.spawn(Boot("scripted_host:process_host"), {}, lambda answer: None)
     first = await child.end(5.0)
     assert await child.end(5.0) == first == "the worker process exited with code 0"
 
