@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CASES ?= 100000
-EXTRAS ?= dev,load,trace
+EXTRAS ?= dev,load,postgres,trace
 
 .PHONY: serve test fuzz stress stress-durable load lint bench help
 

@@ -29,18 +29,34 @@ if TYPE_CHECKING:
 
 PATTERN_HOST = "engine.pattern.host:pattern_host"
 NATIVE_HOST = "engine.native.host:make_host"
+OMNI_HOST = "engine.omni.host:make_host"
+OMNI_SHARE = 0.8  # of a close's time: what is left lets vLLM-Omni's own word come first
 
 
 def build_engine(settings: Settings) -> Engine:
     """The engine that the settings ask for, not started yet: a worker process that owns the device."""
     if settings.engine == "pattern":
         return ProcessEngine(Boot(PATTERN_HOST), control_timeout_s=settings.close_timeout_s)
-    arguments: Mapping[str, object] = {
+    return ProcessEngine(_boot(settings), control_timeout_s=settings.close_timeout_s)
+
+
+def _boot(settings: Settings) -> Boot:
+    if settings.engine == "vllm-omni":
+        omni: Mapping[str, object] = {
+            "model": settings.model,
+            "worlds": settings.omni_worlds,
+            "deploy": None if settings.omni_deploy is None else str(settings.omni_deploy.resolve()),
+            "control_timeout_s": settings.close_timeout_s * OMNI_SHARE,
+        }
+        return Boot(OMNI_HOST, omni)
+    native: Mapping[str, object] = {
         "model": settings.model,
         "threads": settings.threads,
         "share_bytes": settings.share_first_chunks_bytes,
+        "compiled": settings.compile,
+        "tf32": settings.tf32,
     }
-    return ProcessEngine(Boot(NATIVE_HOST, arguments), control_timeout_s=settings.close_timeout_s)
+    return Boot(NATIVE_HOST, native)
 
 
 def build_reducers() -> Mapping[str, Reducer]:
@@ -55,14 +71,16 @@ def build_stores(settings: Settings) -> Stores:
 
 
 def build_journal(settings: Settings) -> Journal:
-    """The journal in the data directory, which is made where it is missing."""
+    """The journal at its URL, or in the data directory, which is made where it is missing."""
+    if settings.journal_url is not None:
+        return SqlJournal(settings.journal_url.get_secret_value())
     settings.data.mkdir(parents=True, exist_ok=True)
     return SqlJournal(f"sqlite:///{settings.data.resolve() / 'journal.db'}")
 
 
 def build_snapshots(settings: Settings) -> SnapshotStore | None:
-    """Snapshots in the data directory; None where the settings leave no room for any."""
-    if not settings.snapshots_max_bytes:
+    """Snapshots in the data directory; None where the settings leave no room for any, or the engine has none."""
+    if not settings.snapshots_max_bytes or settings.engine == "vllm-omni":
         return None
     return FolderSnapshots(settings.data.resolve() / "snapshots", max_bytes=settings.snapshots_max_bytes)
 

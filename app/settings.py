@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["text", "json"]
-EngineKind = Literal["native", "pattern"]
+EngineKind = Literal["native", "pattern", "vllm-omni"]
 
 
 class Settings(BaseSettings):
@@ -21,8 +21,14 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     data: Path = Field(Path("data"), description="Directory of journal, snapshots and recordings.")
+    journal_url: SecretStr | None = Field(
+        None,
+        description="The journal's database, e.g. `postgresql://user:password@host/name` (needs the extra "
+        "`postgres`); by default an SQLite file in the data directory.",
+    )
     engine: EngineKind = Field(
-        "native", description="`native` runs the model; `pattern` draws a test picture."
+        "native",
+        description="`native` runs the model; `pattern` draws a test picture; `vllm-omni` has vLLM-Omni run it.",
     )
     model: str = Field(
         "tiny", description="`tiny`, a checkpoint folder in diffusers layout, or a hub's OWNER/NAME@COMMIT."
@@ -33,6 +39,21 @@ class Settings(BaseSettings):
     model_aliases: tuple[str, ...] = Field((), description="Further names that clients may use.")
     threads: int | None = Field(
         None, ge=1, description="Compute threads of the worker; by default all cores but one, at most four."
+    )
+    compile: bool = Field(
+        False,
+        description="Compile the transformer when it is loaded (a minute or so); used where it equals the other.",
+    )
+    tf32: bool = Field(
+        False, description="Let a GPU round the inputs of fp32 products to 10 bits: faster, less exact."
+    )
+    omni_worlds: int = Field(
+        1,
+        ge=1,
+        description="Sessions that vLLM-Omni has room for; beyond its own limit it drops one in silence.",
+    )
+    omni_deploy: Path | None = Field(
+        None, description="vLLM-Omni's deployment file; by default one is written for one GPU."
     )
     log_level: LogLevel = Field("info", description="The least severe log lines that are written.")
     log_format: LogFormat = Field(

@@ -8,6 +8,7 @@ from typing import Any
 
 import av
 import pytest
+from postgres_server import PostgresServer
 
 from app.bootstrap import build_stores
 from app.client import Chunk, ServerError, Stream
@@ -21,8 +22,8 @@ STEPPED = {**MEADOW, "mode": "stepped", "session_id": "walk"}
 FAST = {"extra_params": {"pace_to_media_time": False}}
 
 
-def stores(folder: Path) -> Stores:
-    return build_stores(Settings(data=folder))
+def stores(folder: Path, journal_url: str | None = None) -> Stores:
+    return build_stores(Settings(data=folder, journal_url=journal_url))
 
 
 def index(chunk: Chunk) -> int:
@@ -75,8 +76,12 @@ async def test_after_the_grace_period_a_session_is_suspended_and_comes_back(
     assert data[:3] + [chunk.data for chunk in chunks] == await undisturbed(server, 8)
 
 
-async def test_another_server_over_the_same_data_goes_on(start_server: Start, tmp_path: Path) -> None:
-    first = await start_server(stores=stores(tmp_path), snapshot_every=2)
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+async def test_another_server_over_the_same_data_goes_on(
+    start_server: Start, tmp_path: Path, database: str, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("postgres").new_database() if database == "postgres" else None
+    first = await start_server(stores=stores(tmp_path, url), snapshot_every=2)
     async with first.client.stream(**MEADOW, **FAST) as stream:
         data = [(await stream.chunk()).data for _ in range(3)]
         walk = stream.video["session_id"], stream.video["token"]
@@ -86,7 +91,8 @@ async def test_another_server_over_the_same_data_goes_on(start_server: Start, tm
                 data.append((await stream.chunk()).data)
         assert ended.value.code == "done"
         await stopping
-    second = await start_server(stores=stores(tmp_path), snapshot_every=2)
+    assert (tmp_path / "journal.db").exists() is (url is None)
+    second = await start_server(stores=stores(tmp_path, url), snapshot_every=2)
     listed = (await second.client.call("GET", "/v1/sessions?status=suspended")).json()["sessions"]
     assert [one["session_id"] for one in listed] == [walk[0]]
     async with second.client.socket() as stream:
@@ -97,8 +103,32 @@ async def test_another_server_over_the_same_data_goes_on(start_server: Start, tm
     assert data == await undisturbed(second, len(data))
 
 
+async def test_a_journal_that_loses_its_connection_fails_an_event_and_not_the_server(
+    start_server: Start, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    url = postgres.new_database()
+    server = await start_server(stores=stores(tmp_path, url))
+    await server.client.create(**STEPPED)
+    first = await server.client.run_chunk("walk")
+    assert postgres.cut_connections(url) == 1
+    event = {"event_id": 1, "prompt": "rain"}
+    with pytest.raises(ServerError) as refused:
+        await server.client.call("POST", "/v1/sessions/walk/events", event)
+    assert (refused.value.status, refused.value.code, refused.value.retryable) == (
+        503,
+        "journal_unavailable",
+        True,
+    )
+    answer = await server.client.call("POST", "/v1/sessions/walk/events", event)
+    assert (answer.status_code, answer.json()["status"]) == (202, "accepted")
+    second = await server.client.run_chunk("walk")
+    assert [index(chunk) for chunk in (first, second)] == [0, 1]
+    assert second.metadata["started_event_ids"] == ["1"]
+
+
 async def test_the_newest_connection_takes_over(server: Any) -> None:
     async with server.client.stream(**STEPPED) as older, server.client.socket() as newer:
+        await older.keys("w")
         await older.chunk()
         await newer.resume("walk", older.video["token"], 0)
         with pytest.raises(ServerError) as gone:
@@ -121,6 +151,7 @@ async def test_what_can_not_be_resumed_is_refused(
     server: Any, token: str | None, last: int, code: str, close: int
 ) -> None:
     async with server.client.stream(**STEPPED) as playing, server.client.socket() as stream:
+        await playing.keys("w")
         await playing.chunk()
         with pytest.raises(ServerError) as refused:
             await stream.resume("walk", token or playing.video["token"], last)
@@ -138,9 +169,9 @@ async def test_an_unknown_session_can_not_be_resumed(server: Any) -> None:
 
 async def test_watchers_join_at_any_chunk_and_can_not_play(server: Any) -> None:
     async with server.client.stream(**STEPPED) as playing, server.client.socket() as watching:
-        await playing.chunk()
-        await playing.keys("w")
-        await playing.chunk()
+        for key in "aw":
+            await playing.keys(key)
+            await playing.chunk()
         await watching.attach("walk", playing.video["token"])
         assert watching.video["token"] is None
         assert index(await watching.chunk()) == 1
@@ -158,8 +189,8 @@ async def test_watchers_join_at_any_chunk_and_can_not_play(server: Any) -> None:
 
 async def test_a_rewind_is_told_and_played_on(server: Any) -> None:
     async with server.client.stream(**STEPPED) as stream:
-        first = [await stream.chunk()]
-        for key in "wd":
+        first = []
+        for key in "awd":
             await stream.keys(key)
             first.append(await stream.chunk())
         await stream.send("session.rewind", to_chunk=1)

@@ -8,11 +8,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sql
+from postgres_server import PostgresServer
 from session_fixtures import SPEC, keys
 
 from engine.api import Tick
@@ -24,7 +26,7 @@ from sessions.facts import Fact
 from sessions.frozen import FrozenDict
 from sessions.journal import Journal, KnownEvent
 from sessions.memory_journal import MemoryJournal
-from sessions.sql_journal import SqlJournal
+from sessions.sql_journal import SqlJournal, _Append
 
 TICK = Tick(
     session_id="s",
@@ -51,10 +53,22 @@ FACTS: list[Fact] = [
 ]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of an empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/journal.db"
+    fresh: str = request.getfixturevalue("postgres").new_database()
+    return fresh
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
-    sqlite = f"sqlite:///{tmp_path}/journal.db"
-    made: Journal = MemoryJournal() if request.param == "memory" else SqlJournal(sqlite)
+    made: Journal = MemoryJournal()
+    if request.param == "sqlite":
+        made = SqlJournal(f"sqlite:///{tmp_path}/journal.db")
+    elif request.param == "postgres":
+        made = SqlJournal(request.getfixturevalue("postgres").new_database())
     await made.start()
     yield made
     await made.stop()
@@ -176,8 +190,18 @@ async def test_an_event_id_or_name_is_taken_once(journal: Journal, again: facts.
     await write(journal, FACTS[2], first=2)
 
 
-async def test_a_journal_in_a_database_outlives_its_process(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/journal.db"
+async def test_names_may_hold_any_character(journal: Journal) -> None:
+    for number, name in enumerate(("a\0b", "a\\0b", "a\\\0", "ü\n'")):
+        opened = facts.SessionOpened(name, f"w{number}", SPEC)
+        await write(journal, opened, facts.EventAccepted(Event(1, "\0"), "d", name), world=f"w{number}")
+        life = await journal.latest(name)
+        assert life is not None and (life.world, life.session_id) == (f"w{number}", name)
+        assert await journal.event_named(f"w{number}", name) == KnownEvent(1, name, "d")
+        assert (await journal.read(f"w{number}"))[0].fact == opened
+    assert await journal.latest("nobody\0") is None
+
+
+async def test_a_journal_in_a_database_outlives_its_process(url: str) -> None:
     first = SqlJournal(url)
     await first.start()
     await write(first, *FACTS[:4])
@@ -197,6 +221,140 @@ async def test_what_can_not_be_opened_says_why(tmp_path: Path) -> None:
     await journal.stop()
     with pytest.raises(JournalUnavailable, match="not open"):
         await journal.read("w")
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("mysql://me:secret@host/db", "mysql://me:\\*\\*\\*@host/db: give sqlite:///FILE or postgresql://"),
+        ("no url", "can't be read: give sqlite:///FILE"),
+        ("postgresql+psycopg2://me@host/db", "give sqlite:///FILE"),
+    ],
+)
+async def test_a_url_of_another_kind_is_refused_without_its_password(url: str, told: str) -> None:
+    journal = SqlJournal(url)
+    with pytest.raises(JournalUnavailable, match=told) as refused:
+        await journal.start()
+    assert "secret" not in str(refused.value)
+    await journal.stop()
+
+
+async def test_of_two_journals_over_one_database_one_loses(url: str) -> None:
+    """Each writer takes the next number again and again, both at once, as two servers would."""
+    journals = SqlJournal(url), SqlJournal(url)
+    for journal in journals:
+        await journal.start()
+    await write(journals[0], OPENED)
+    for number in range(1, 40):
+        events = [facts.EventAccepted(Event(2 * number + who, "rain"), f"digest-{who}") for who in (0, 1)]
+        writes = [
+            journal.append("w", number, event, 0.0) for journal, event in zip(journals, events, strict=True)
+        ]
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        assert sorted(type(outcome).__name__ for outcome in outcomes) == ["NoneType", "SequenceConflict"]
+        winner = outcomes.index(None)
+        [record] = await journals[1 - winner].read("w", after=number - 1)
+        assert record.fact == events[winner]
+        assert await journals[0].event("w", 2 * number + 1 - winner) is None
+    for journal in journals:
+        await journal.stop()
+
+
+async def test_two_journals_can_not_both_open_a_session(url: str) -> None:
+    journals = SqlJournal(url), SqlJournal(url)
+    for journal in journals:
+        await journal.start()
+    opened = [facts.SessionOpened("s", world, SPEC) for world in ("v", "w")]
+    writes = [
+        journal.append(fact.world, 0, fact, 0.0) for journal, fact in zip(journals, opened, strict=True)
+    ]
+    outcomes = await asyncio.gather(*writes, return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["NoneType", "SequenceConflict"]
+    for journal in journals:
+        await journal.stop()
+
+
+async def test_a_connection_that_is_cut_fails_a_write_and_the_next_one_works(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_database()
+    journal = SqlJournal(url)
+    await journal.start()
+    await write(journal, *FACTS[:2])
+    assert postgres.cut_connections(url) == 1
+    with pytest.raises(JournalUnavailable, match="terminating connection"):
+        await journal.append("w", 2, FACTS[2], 0.0)
+    await write(journal, *FACTS[2:], first=2)
+    assert [record.fact for record in await journal.read("w")] == FACTS
+    await journal.stop()
+
+
+class CutShort(SqlJournal):
+    """Its connection breaks behind what it was asked for, before or after the commit."""
+
+    def __init__(self, url: str, cut: Callable[[], object], after_commit: bool) -> None:
+        super().__init__(url)
+        self._cut = cut
+        self._after_commit = after_commit
+
+    async def append_and_break(self, world: str, expected: int, fact: Fact, at: float) -> None:
+        append = _Append(world, expected, fact, at)
+        await self._submit(_Broken(append, self._cut, self._after_commit))
+
+
+class _Broken(_Append):
+    def __init__(self, append: _Append, cut: Callable[[], object], after_commit: bool) -> None:
+        super().__init__(append.world, append.expected, append.fact, append.at)
+        object.__setattr__(self, "cut", cut)
+        object.__setattr__(self, "after_commit", after_commit)
+
+    def __call__(self, connection: sql.Connection) -> None:
+        super().__call__(connection)
+        if self.after_commit:  # type: ignore[attr-defined]
+            connection.connection.dbapi_connection.commit()
+        self.cut()  # type: ignore[attr-defined]
+        connection.exec_driver_sql("SELECT 1")
+
+
+@pytest.mark.parametrize("after_commit", [False, True], ids=["before the commit", "after the commit"])
+@pytest.mark.parametrize("fact", [OPENED, *FACTS[1:4], FACTS[-1]], ids=lambda fact: type(fact).__name__)
+async def test_a_write_that_was_reported_as_failed_has_not_happened(
+    postgres: PostgresServer, fact: Fact, after_commit: bool
+) -> None:
+    """Also where the connection broke between its commit and the confirmation."""
+    url = postgres.new_database()
+    journal = CutShort(url, lambda: postgres.cut_connections(url), after_commit)
+    await journal.start()
+    before: list[Fact] = [] if fact is OPENED else [OPENED]
+    await write(journal, *before)
+    with pytest.raises(JournalUnavailable):
+        await journal.append_and_break("w", len(before), fact, 7.0)
+    assert [record.fact for record in await journal.read("w")] == before
+    assert await journal.event("w", 3) is None
+    await write(journal, fact, first=len(before))
+    assert [record.fact for record in await journal.read("w")] == [*before, fact]
+    await journal.stop()
+
+
+async def test_what_another_writer_built_upon_is_not_taken_back(postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    other = SqlJournal(url)
+    await other.start()
+
+    def cut() -> None:
+        postgres.cut_connections(url)
+        postgres.change(url, "UPDATE lives SET facts = 3 WHERE world = 'w'")
+
+    journal = CutShort(url, cut, after_commit=True)
+    await journal.start()
+    await write(journal, OPENED)
+    with pytest.raises(JournalUnavailable):
+        await journal.append_and_break("w", 1, FACTS[1], 7.0)
+    assert [record.fact for record in await journal.read("w")] == FACTS[:2]
+    with pytest.raises(SequenceConflict):
+        await journal.append("w", 1, FACTS[2], 0.0)
+    await journal.stop()
+    await other.stop()
 
 
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
@@ -290,9 +448,10 @@ def write_until_killed(url: str, acknowledged: int) -> int:
     return last
 
 
-@pytest.mark.parametrize("acknowledged", [1, 60, 200])
-async def test_kill_9_loses_no_acknowledged_fact(tmp_path: Path, acknowledged: int) -> None:
-    url = f"sqlite:///{tmp_path}/journal.db"
+@pytest.mark.parametrize(
+    ("url", "acknowledged"), [("sqlite", 1), ("sqlite", 200), ("postgres", 60)], indirect=["url"]
+)
+async def test_kill_9_loses_no_acknowledged_fact(url: str, acknowledged: int) -> None:
     last = write_until_killed(url, acknowledged)
     journal = SqlJournal(url)
     await journal.start()
