@@ -28,7 +28,7 @@ class Settings(BaseSettings):
     )
     engine: EngineKind = Field(
         "native",
-        description="`native` runs the model; `pattern` draws a test picture; `vllm-omni` has vLLM-Omni run it.",
+        description="`native` runs the model, `vllm-omni` has vLLM-Omni run it, `pattern` draws a test one.",
     )
     model: str = Field(
         "tiny", description="`tiny`, a checkpoint folder in diffusers layout, or a hub's OWNER/NAME@COMMIT."
@@ -42,7 +42,7 @@ class Settings(BaseSettings):
     )
     compile: bool = Field(
         False,
-        description="Compile the transformer when it is loaded (a minute or so); used where it equals the other.",
+        description="Compile the transformer when it is loaded; it is used where it equals the eager one.",
     )
     tf32: bool = Field(
         False, description="Let a GPU round the inputs of fp32 products to 10 bits: faster, less exact."

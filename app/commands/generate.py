@@ -15,6 +15,7 @@ from rich.progress import track
 
 from app.bootstrap import GenerateRefused, MadeChunk, Making, generate_video
 from app.packaging.packager import Packager
+from app.settings import Settings
 
 SAFETENSORS_KEY: Final = "latents"
 
@@ -24,6 +25,11 @@ class Scaling(StrEnum):
 
     MAX = "max"
     UNIT = "unit"
+
+
+def _setting(name: str) -> Any:
+    """An option that means what the server's setting `name` means."""
+    return typer.Option(help=Settings.model_fields[name].description, envvar=f"WORLDLINE_{name.upper()}")
 
 
 def generate(
@@ -58,6 +64,8 @@ def generate(
         str, typer.Option(help="`tiny`, a checkpoint folder, or OWNER/NAME@COMMIT.", envvar="WORLDLINE_MODEL")
     ] = "tiny",
     threads: Annotated[int | None, typer.Option(min=1, help="Compute threads.")] = None,
+    compile: Annotated[bool, _setting("compile")] = False,
+    tf32: Annotated[bool, _setting("tf32")] = False,
     save_latents: Annotated[
         Path | None, typer.Option(help="Write the clean latents, safetensors `latents` [1, C, T, h, w].")
     ] = None,
@@ -85,6 +93,8 @@ def generate(
         "flow_shift": flow_shift,
         "model": model,
         "threads": threads,
+        "compiled": compile,
+        "tf32": tf32,
     }
     try:
         for path in (output, save_latents, metadata):

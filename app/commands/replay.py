@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -43,8 +43,7 @@ def replay(
 
     Example: worldline replay my-walk --verify
     """
-    chosen: Literal["native", "pattern"] = "native" if engine is EngineChoice.NATIVE else "pattern"
-    settings = Settings(data=data, engine=chosen, model=model, threads=threads)
+    settings = Settings(data=data, engine=engine.value, model=model, threads=threads)
     try:
         differ, count = asyncio.run(_replay(settings, session, output))
     except (SessionError, EngineError, OSError) as error:

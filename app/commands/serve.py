@@ -27,6 +27,7 @@ class EngineChoice(StrEnum):
 
     NATIVE = "native"
     PATTERN = "pattern"
+    VLLM_OMNI = "vllm-omni"
 
 
 class LogLevelChoice(StrEnum):
@@ -58,6 +59,10 @@ def serve(
     model: Annotated[str, _option("model")] = "tiny",
     served_model_name: Annotated[str | None, _option("served_model_name")] = None,
     threads: Annotated[int | None, _option("threads")] = None,
+    compile: Annotated[bool, _option("compile")] = False,
+    tf32: Annotated[bool, _option("tf32")] = False,
+    omni_worlds: Annotated[int, _option("omni_worlds")] = 1,
+    omni_deploy: Annotated[Path | None, _option("omni_deploy")] = None,
     log_level: Annotated[LogLevelChoice, _option("log_level")] = LogLevelChoice.INFO,
     log_format: Annotated[LogFormatChoice, _option("log_format")] = LogFormatChoice.TEXT,
     allow_unauthenticated: Annotated[bool, _option("allow_unauthenticated")] = False,
@@ -75,6 +80,10 @@ def serve(
         "model": model,
         "served_model_name": served_model_name,
         "threads": threads,
+        "compile": compile,
+        "tf32": tf32,
+        "omni_worlds": omni_worlds,
+        "omni_deploy": omni_deploy,
         "log_level": log_level.value,
         "log_format": log_format.value,
         "allow_unauthenticated": allow_unauthenticated,

@@ -15,10 +15,14 @@ from engine.checkpoint.index import CheckpointRefused, Index, read_index, read_j
 from engine.checkpoint.weights import load_transformer
 from engine.codec.codec import Codec
 from engine.codec.streaming import load_tiny_codec
+from engine.numerics import Numerics
 from engine.sampler.schedule import Schedule, ScheduleRefused
 from engine.text.encoder import TextEncoder
 from engine.text.words import WordTable
+from engine.transformer.compiled import CompiledTransformer
+from engine.transformer.equality import AnyTransformer, compiled_or_eager
 from engine.transformer.serving import serving
+from engine.world.geometry import LATENT_STRIDE
 from engine.world.model import Model
 
 T = TypeVar("T")
@@ -67,18 +71,29 @@ def load_model(
     dtype: torch.dtype = torch.float32,
     device: Device = "cpu",
     policy: BackendPolicy | None = None,
+    numerics: Numerics | None = None,
 ) -> Model:
     """Load every part of a checkpoint in diffusers layout.
 
-    The transformer computes in `dtype` (on a CPU leave it at fp32: half precision is slower there). Raises
-    `CheckpointRefused` with the file and the reason.
+    The transformer computes in `dtype` (on a CPU leave it at fp32: half precision is slower there).
+    `numerics` is applied before, and marks the model's revision. Raises `CheckpointRefused` with the file and
+    the reason.
     """
+    numerics, place = numerics or Numerics(), torch.device(device)
+    numerics.apply(place)
     index = read_index(folder)
     codec = _part(folder, "vae", index, CODECS, dtype, device)
     text_encoder = _part(folder, "text_encoder", index, TEXT_ENCODERS, dtype, device)
     schedule = load_schedule(folder)
-    transformer = load_transformer(folder / "transformer", dtype, device, policy)
-    return Model(serving(transformer), codec, text_encoder, schedule, index.card, revision_of(folder))
+    module = load_transformer(folder / "transformer", dtype, device, policy)
+    eager = serving(module)
+    transformer: AnyTransformer = eager
+    if numerics.compiled:
+        size = (index.card.height // LATENT_STRIDE, index.card.width // LATENT_STRIDE)
+        transformer = compiled_or_eager(module, eager, size, text_encoder.length)
+    mark = numerics.mark(place, isinstance(transformer, CompiledTransformer))
+    revision = revision_of(folder) + mark
+    return Model(transformer, codec, text_encoder, schedule, index.card, revision)
 
 
 def load_codec(folder: Path, dtype: torch.dtype, device: Device) -> Codec:

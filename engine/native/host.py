@@ -18,6 +18,7 @@ from engine.checkpoint.source import locate
 from engine.native.memory import available_bytes
 from engine.native.scenes import first_frame
 from engine.native.world import NativeWorld
+from engine.numerics import Numerics
 from engine.sampler.schedule import ScheduleRefused
 from engine.worker.messages import Usage
 from engine.world.caches import Caches, make_caches
@@ -45,18 +46,22 @@ def make_host(
     max_worlds: int = MAX_WORLDS,
     memory_fraction: float = MEMORY_FRACTION,
     share_bytes: int = 0,
+    compiled: bool = False,
+    tf32: bool = False,
 ) -> NativeHost:
     """The factory that a `Boot` names. `model` is a checkpoint folder, the name of one that ships with us, or
     one on the hub (`OWNER/NAME@COMMIT`).
 
     `threads` leaves one core to the server and the encoder, by default, and `device` is a GPU where there is
     one. `share_bytes` is the room for first chunks that worlds of the same inputs share; 0 shares none.
+    `compiled` and `tf32` are those of `engine.numerics`.
     Loading happens later, in `NativeHost.load`.
     """
     torch.set_num_threads(threads or default_threads(os.cpu_count() or 1))
     folder = CHECKPOINTS / model if (CHECKPOINTS / model).is_dir() else Path(model)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return NativeHost(folder, place, max_worlds, memory_fraction, share_bytes)
+    numerics = Numerics(tf32, compiled)
+    return NativeHost(folder, place, max_worlds, memory_fraction, share_bytes, numerics)
 
 
 def default_threads(cores: int) -> int:
@@ -76,12 +81,14 @@ class NativeHost:
         max_worlds: int,
         memory_fraction: float,
         share_bytes: int = 0,
+        numerics: Numerics | None = None,
     ) -> None:
         self._folder = folder
         self._device = device
         self._max_worlds = max_worlds
         self._memory_fraction = memory_fraction
         self._share_bytes = share_bytes
+        self._numerics = numerics
         self._scenes: dict[str, SceneFile] = {}
         self._model: Model | None = None
         self._caches: Caches | None = None
@@ -93,7 +100,7 @@ class NativeHost:
         """Raises `CheckpointRefused` with the file and the reason, `CapacityError` where memory is short."""
         folder = locate(self._folder)
         require_fit(folder, self._dtype(), self.available())
-        self._model = load_model(folder, self._dtype(), self._device)
+        self._model = load_model(folder, self._dtype(), self._device, numerics=self._numerics)
         self._scenes = {scene.scene.name: scene for scene in read_scenes(folder)}
         plan = self._plan(self._model)
         self._capacity = plan.effective

@@ -56,6 +56,8 @@ class VideoOptions:
     height: int | None = None
     fps: int | None = None
     flow_shift: float | None = None
+    compiled: bool = False
+    tf32: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,9 @@ def open_video(options: VideoOptions) -> Video:
     try:
         script = _script(options)
         image = None if options.image is None else _image(options.image)
-        host = make_host(options.model, options.threads, max_worlds=1)
+        host = make_host(
+            options.model, options.threads, max_worlds=1, compiled=options.compiled, tf32=options.tf32
+        )
         card = host.load()
         request = _request(options, card, image)
     except (ScriptRefused, TrajectoryRefused, CheckpointRefused, CapacityError) as refused:

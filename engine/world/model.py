@@ -14,9 +14,8 @@ from engine.checkpoint.index import Card
 from engine.codec.codec import Codec
 from engine.sampler.schedule import Schedule
 from engine.text.encoder import TextEncoder
-from engine.transformer.model import WorldTransformer
+from engine.transformer.equality import AnyTransformer
 from engine.transformer.modulation import Modulation
-from engine.transformer.serving import ServingTransformer
 from engine.world.condition import STRATEGIES, ImageCondition
 from engine.world.geometry import DTYPE_NAMES, LATENT_STRIDE, geometry_of
 from kvcache.geometry import Geometry
@@ -28,9 +27,11 @@ CLEAN = 0.0  # the time of the commit forward
 
 @dataclass(eq=False)
 class Model:
-    """`revision` names the weights: two models with the same one give the same worlds."""
+    """`revision` names the weights and how they are computed with: two models with the same one give the
+    same worlds.
+    """
 
-    transformer: ServingTransformer | WorldTransformer
+    transformer: AnyTransformer
     codec: Codec
     text_encoder: TextEncoder
     schedule: Schedule
