@@ -11,6 +11,7 @@ SessionError
 +- SessionExists         a living session has this id
 +- SessionTombstoned     closed, but its memory could not be released: the id is blocked, close may be retried
 +- SessionClosed         closing or closed
+|  +- SessionExpired     it has lived as long as a session may
 +- SessionFailed         the engine failed it: reset or close
 |  +- EchoMismatch       the engine's answer is not for the tick that was asked: nothing is committed
 |  +- ReplayDiverged     a chunk that was run again came out differently: the model is another
@@ -24,6 +25,9 @@ SessionError
 +- WatcherTooSlow        a watcher that reads slower than the session plays
 +- ChunkAborted          the chunk was rolled back: cancelled, or swept away by a reset or close
 +- CapacityExceeded      no room for another session now; may be tried again
++- QuotaExceeded         the owner has as much as it may at once; may be tried again
+|  +- RateLimited        it sends events faster than it may; may be tried again
+|  +- QuotaSpent         it has had all that it may ever have
 +- EngineUnavailable     the engine is starting, restarting or gone; may be tried again
 |  +- WorldLost          the engine lost this world: it can be made again
 +- EngineTimeout         the engine did not answer a reset or close in time; may be tried again
@@ -133,6 +137,12 @@ class SessionClosed(SessionError):
     code = "session_closed"
 
 
+class SessionExpired(SessionClosed):
+    """The session has lived as long as a session may."""
+
+    code = "session_expired"
+
+
 class SessionFailed(SessionError):
     """The engine failed the session: it can be reset or closed."""
 
@@ -209,10 +219,49 @@ class ChunkAborted(SessionError):
 
 
 class CapacityExceeded(SessionError):
-    """No room for another session now."""
+    """No room for another session now. Where there is a line, the `position` that waiting would have had in
+    it, 1 is next, behind `depth` others in all; `retry_after_s` is when asking again may help.
+    """
 
     code = "capacity_exceeded"
     retryable = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        position: int | None = None,
+        depth: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.position = position
+        self.depth = depth
+        self.retry_after_s = retry_after_s
+
+
+class QuotaExceeded(SessionError):
+    """The owner has as much as it may at once; `retry_after_s` is when asking again may help."""
+
+    code = "quota_exceeded"
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class RateLimited(QuotaExceeded):
+    """The owner sends events faster than it may."""
+
+    code = "rate_limited"
+
+
+class QuotaSpent(QuotaExceeded):
+    """The owner has had all that it may ever have."""
+
+    code = "quota_spent"
+    retryable = False
 
 
 class EngineUnavailable(SessionError):

@@ -51,6 +51,11 @@ class Keeper:
         self._losses = 0  # since the last commit
         self._saving: asyncio.Task[None] | None = None
 
+    @property
+    def present(self) -> bool:
+        """Whether the engine has the world, as far as is known."""
+        return self._world.present
+
     # Losing and finding
 
     def lost(self, loss: WorldLost) -> None:

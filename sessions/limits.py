@@ -24,3 +24,5 @@ class Limits:
     revive_s: float = 120.0  # for a lost engine to be ready again
     watchers: int = 16  # per session
     watcher_bytes: int = 2 * 2**20  # media that waits for a watcher before it is dropped
+    waiting: int = 64  # clients that wait for room, in all; 0: nobody waits
+    waiting_s: float = 300.0  # for room

@@ -7,9 +7,11 @@ import logging
 import uuid
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from engine.api import Engine, EngineState, ModelCard, Reducer
+from sessions.admission import Admission, Told
 from sessions.clock import Clock, MonotonicClock
 from sessions.epochs import Fork
 from sessions.errors import (
@@ -65,6 +67,8 @@ class SessionManager:
         self._snapshots = snapshots
         self._recordings = recordings
         self._register = Register(self._limits, Sleepers(journal, reducers, self._clock, self._observer))
+        self._admission = Admission(self._clock, self._limits, self._observer)
+        self._register.on_gone = self._admission.changed
         self._opener = Opener(self._register, self._desert)
         self._background: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -85,17 +89,22 @@ class SessionManager:
     def _stores(self) -> list[SnapshotStore | RecordingStore]:
         return [store for store in (self._snapshots, self._recordings) if store is not None]
 
-    async def create(self, spec: SessionSpec) -> Session:
+    async def create(self, spec: SessionSpec, told: Told | None = None) -> Session:
         """Open a world and its session; durable when this returns.
 
-        Raises `InvalidSpec`, `InvalidControl` (the script), `SessionExists`, `SessionTombstoned`,
-        `CapacityExceeded`, `EngineUnavailable`, `JournalError`, `Draining`; then nothing is left of it.
+        Where all are busy, `told` hears of the position in line, and this waits. Raises `InvalidSpec`,
+        `InvalidControl` (the script), `SessionExists`, `SessionTombstoned`, `CapacityExceeded`, `EngineUnavailable`, `JournalError`, `Draining`; then nothing is left of it.
         """
         asked_at = self._clock.now()
-        services = self._services()
+        self._services()
         spec = checked_spec(spec, self._reducers)
-        session_id = self._free_id(spec.session_id)
-        return await self._opened(session_id, self._opener.open(services, session_id, spec, asked_at))
+        self._free_id(spec.session_id)
+
+        async def attempt() -> Session:
+            services, session_id = self._services(), self._free_id(spec.session_id)
+            return await self._opened(session_id, self._opener.open(services, session_id, spec, asked_at))
+
+        return await self._admission.enter(spec.owner, attempt, told)
 
     async def fork(self, source_id: str, spec: SessionSpec, at_chunk: int | None = None) -> Session:
         """A session that shares the history of another up to a chunk: after `at_chunk` of them (None: all).
@@ -104,15 +113,19 @@ class SessionManager:
         `UnknownSession`, `NoSuchChunk`, and what `create` does.
         """
         asked_at = self._clock.now()
-        source = await self.awake(source_id)
+        source = await self.awake(source_id, owner=spec.owner)
         services = self._services()
-        session_id = self._free_id(spec.session_id)
+        self._free_id(spec.session_id)
 
-        async def make(fork: Fork) -> Session:
+        async def attempt() -> Session:
+            session_id = self._free_id(spec.session_id)
+            return await self._opened(session_id, source.fork(at_chunk, partial(make, session_id)))
+
+        async def make(session_id: str, fork: Fork) -> Session:
             mine = replace(fork.spec, session_id=session_id, owner=spec.owner, token_digest=spec.token_digest)
             return await self._opener.open(services, session_id, mine, asked_at, fork)
 
-        return await self._opened(session_id, source.fork(at_chunk, make))
+        return await self._admission.enter(spec.owner, attempt)
 
     async def _opened(self, session_id: str, work: Coroutine[Any, Any, Session]) -> Session:
         opening = asyncio.create_task(work)
@@ -131,12 +144,39 @@ class SessionManager:
         """
         return self._register.get(session_id)
 
-    async def awake(self, session_id: str, replay_after: int | None = None) -> Session:
+    async def ready(
+        self, session_id: str, told: Told, replay_after: int | None = None, owner: str | None = None
+    ) -> Session:
+        """The session with its world, for a stream: as `awake`, but where all are busy this waits for room.
+
+        `told` hears of the position in line meanwhile, among those of `owner`.
+        """
+
+        async def attempt() -> Session:
+            session = await self._awake(session_id, replay_after)
+            if session.away:
+                await session.revive(replay_after)
+            return session
+
+        session = self._register.live.get(session_id)
+        if session is not None and not session.away:
+            return await self._awake(session_id, replay_after)
+        return await self._admission.enter(owner, attempt, told)
+
+    async def awake(
+        self, session_id: str, replay_after: int | None = None, owner: str | None = None
+    ) -> Session:
         """The session; a suspended one is revived: its world comes back at its next chunk.
 
         `replay_after`: the world comes back now, and chunks behind this transport index are put on the tape
-        again. Raises what `get` does, `Draining`, `JournalError`, and what bringing back the world does.
+        again. Raises what `get` does, `CapacityExceeded`, `Draining`, `JournalError`, and what bringing back
+        the world does.
         """
+        if not self._register.asleep(session_id):
+            return await self._awake(session_id, replay_after)
+        return await self._admission.enter(owner, lambda: self._awake(session_id, replay_after))
+
+    async def _awake(self, session_id: str, replay_after: int | None) -> Session:
         register = self._register
         if (live := register.live.get(session_id)) is not None:
             await live.settled()
@@ -183,6 +223,7 @@ class SessionManager:
     async def stop(self, reason: str = "shutdown") -> None:
         """Take no new sessions, suspend all, stop engine, stores and journal; idempotent."""
         self._stopping = True
+        self._admission.close()
         register = self._register
         coming = [*register.opening.values(), *register.waking.values()]
         await asyncio.gather(*coming, return_exceptions=True)
@@ -207,6 +248,11 @@ class SessionManager:
         """Sessions in memory: all but the suspended ones."""
         return len(self._register.live)
 
+    @property
+    def line(self) -> Admission:
+        """Who waits for room."""
+        return self._admission
+
     # Opening
 
     def _services(self) -> Services:
@@ -229,6 +275,7 @@ class SessionManager:
             self._observer,
             new_id,
             self._register.make_room,
+            self._admission,
             self._snapshots,
             self._recordings,
         )

@@ -47,3 +47,11 @@ class Observer:
 
     def event_taken(self, outcome: str) -> None:
         """An event was `accepted`, a `duplicate`, or refused: then the code of the error."""
+
+    def line_moved(self, depth: int) -> None:
+        """So many clients wait for room."""
+
+    def line_left(self, outcome: str, seconds: float) -> None:
+        """Who asked for room and there was none at once was `admitted` after waiting so long; or was
+        `refused`, `timeout`, `left` or `failed`.
+        """

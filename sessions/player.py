@@ -22,8 +22,11 @@ class Player:
         course: Course,
         schedule: Schedule,
         most_frames: int | None,
+        owner: str | None = None,
     ) -> None:
         self._limits = services.limits
+        self._admission = services.admission
+        self._owner = owner
         self.outbox = self._new_outbox()
         self.schedule = schedule
         self.chunks = 0
@@ -57,6 +60,8 @@ class Player:
         """Play to the end; exactly one terminal message is in the outbox when this returns."""
         await self._settle()
         while not self.over and await self._due():
+            if not self._course.keeper.present and not await self._room():
+                continue
             async with self._course.turn:
                 await self._chunk()
         self.outbox.put(Done(self.chunks, stopped=not self._complete))
@@ -84,6 +89,32 @@ class Player:
             if alarm is not None:
                 alarm.cancel()
         return False
+
+    async def _room(self) -> bool:
+        """Have the world again, after waiting in line where all are busy; False where it came to nothing."""
+        entering = asyncio.create_task(
+            self._admission.enter(
+                self._owner, self._course.revive, lambda position: self.outbox.put(position)
+            )
+        )
+        try:
+            while not self.over and not entering.done():
+                self._woken.clear()
+                woken = asyncio.create_task(self._woken.wait())
+                await asyncio.wait({entering, woken}, return_when=asyncio.FIRST_COMPLETED)
+                woken.cancel()
+        finally:
+            entering.cancel()
+        await asyncio.wait({entering})
+        if entering.cancelled():
+            return False
+        try:
+            entering.result()
+        except ChunkAborted:
+            return False  # a reset came meanwhile
+        except SessionError as error:
+            self._give_up(error)
+        return not self.over
 
     async def _settle(self) -> None:
         try:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sessions.errors import (
     CapacityExceeded,
@@ -34,6 +34,7 @@ class Register:
         self.opening: dict[str, asyncio.Task[Session]] = {}
         self.waking: dict[str, asyncio.Task[Session]] = {}
         self.sleepers = sleepers
+        self.on_gone: Callable[[], object] = lambda: None  # called when one has left memory
         self._limits = limits
         self._gone: OrderedDict[str, None] = OrderedDict()  # ids closed lately
 
@@ -108,6 +109,7 @@ class Register:
             self.sleepers.add(session.session_id, info.world, info.opened_at)
         else:
             self.remember(session.session_id)
+        self.on_gone()
 
     def remember(self, session_id: str) -> None:
         """It is closed for good."""

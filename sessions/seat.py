@@ -45,6 +45,8 @@ class Seat:
         self._player: Player | None = None
         self._playing: asyncio.Task[None] | None = None
         self._grace: Alarm | None = None
+        self._arrived = 0  # tickets given to who resumes
+        self._seated = 0  # the ticket of who resumed last
 
     @property
     def taken(self) -> bool:
@@ -73,15 +75,26 @@ class Seat:
     def play(self) -> Outbox:
         """Start a stream. Raises `AlreadyPlaying`."""
         self.require_free()
-        return self._start([], fresh=True)
+        return self._start([])
 
-    def resume(self, missed: list[ChunkOutput], next_index: int) -> Outbox:
-        """Go on with a stream behind the chunks that its client missed; whoever plays it now is sent away."""
+    def arrive(self) -> int:
+        """A ticket for `resume`: of two who come back, the later one plays, whoever is ready first."""
+        self._arrived += 1
+        return self._arrived
+
+    def resume(self, missed: list[ChunkOutput], next_index: int, ticket: int) -> Outbox:
+        """Go on with a stream behind the chunks that its client missed; whoever plays it now is sent away.
+
+        Raises `TakenOver` where who holds a later ticket has resumed it.
+        """
+        if ticket < self._seated:
+            raise TakenOver("a newer connection plays this session")
+        self._seated = ticket
         first = missed[0].transport_index if missed else next_index
         resumed = Resumed(first, self._protocol.epoch, self._protocol.chunk_index)
         player = self._player
         if not self.taken or player is None:
-            return self._start([resumed, *missed], fresh=next_index == 0)
+            return self._start([resumed, *missed])
         self._cancel_grace()
         former = player.take_over([resumed, *missed])
         gone = TakenOver("a newer connection plays this session")
@@ -145,12 +158,12 @@ class Seat:
         """Shown in this stream."""
         return self._player.chunks if self._player else 0
 
-    def _start(self, first: list[Output], fresh: bool) -> Outbox:
+    def _start(self, first: list[Output]) -> Outbox:
         self._cancel_grace()
         services = self._services
         chunk_s = services.card.chunk_frames / self._spec.fps
-        schedule = make_schedule(self._spec, self._protocol, chunk_s, fresh)
-        player = Player(services, self._course, schedule, self._spec.num_frames)
+        schedule = make_schedule(self._spec, self._protocol, chunk_s)
+        player = Player(services, self._course, schedule, self._spec.num_frames, self._spec.owner)
         for output in first:
             player.outbox.put(output)
         self._player = player

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from engine.api import Engine, ModelCard, Reducer
+from sessions.admission import Admission
 from sessions.clock import Clock
 from sessions.journal import Journal
 from sessions.limits import Limits
@@ -18,7 +19,8 @@ from sessions.snapshots import SnapshotStore
 class Services:
     """Handed from the manager to its sessions. `new_id` makes ids that no one can guess or meet again.
 
-    `make_room` puts an idle session's world away, and says whether there was one. Without `snapshots` a world
+    `make_room` puts an idle session's world away, and says whether there was one; `admission` is the way in
+    where there may be none. Without `snapshots` a world
     is made again from its first chunk on.
     """
 
@@ -31,5 +33,6 @@ class Services:
     observer: Observer
     new_id: Callable[[], str]
     make_room: Callable[[], Awaitable[bool]]
+    admission: Admission
     snapshots: SnapshotStore | None = None
     recordings: RecordingStore | None = None

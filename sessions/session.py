@@ -119,11 +119,10 @@ class Session:
     def info(self) -> SessionInfo:
         """Where it stands now."""
         protocol = self._protocol
-        away = protocol.state is SessionState.ACTIVE and not self._world.present
         return SessionInfo(
             session_id=self.session_id,
             world=protocol.world,
-            state=SessionState.SUSPENDED if away else protocol.state,
+            state=SessionState.SUSPENDED if self.away else protocol.state,
             reason=protocol.reason,
             spec=self.spec,
             opened_at=self._opened_at,
@@ -178,22 +177,25 @@ class Session:
     def play(self) -> Outbox:
         """Start the stream and return where its outputs appear, up to exactly one terminal message.
 
-        Continuous: chunks follow one another, paced to media time. Stepped: one now, then one per event.
-        A stream that ended may be followed by another. Raises `AlreadyPlaying`, `SessionFailed`,
+        Continuous: chunks follow one another, paced to media time. Stepped: one per event, and one for each
+        that the opening script has. A stream that ended may be followed by another. Raises `AlreadyPlaying`, `SessionFailed`,
         `SessionClosed`, `SessionTombstoned`, `SessionSuspended`.
         """
         self._touch()
         self._ending.require_alive()
-        self._runner.ask(self._opening_s)
+        if self.spec.mode is Mode.CONTINUOUS:
+            self._runner.ask(self._opening_s)
         return self._seat.play()
 
     async def resume(self, last: int) -> Outbox:
         """Go on behind the transport index `last` (-1: from the first), whoever plays it now.
 
         The outbox begins with `Resumed` and the chunks that were missed in this epoch. Raises `NoSuchChunk`,
-        `ChunksGone`, `JournalError`, or the state's refusal; then nothing has changed.
+        `ChunksGone`, `TakenOver` (by who came later), `JournalError`, or the state's refusal; then nothing
+        has changed.
         """
         self._touch()
+        ticket = self._seat.arrive()
         while True:
             self._ending.require_alive()
             await self._seat.settled()
@@ -209,7 +211,7 @@ class Session:
                 break
         self._ending.require_alive()
         known = earlier[-1].transport_index if earlier else last
-        return self._seat.resume([*earlier, *tape.since(known)], self._runner.transport_index)
+        return self._seat.resume([*earlier, *tape.since(known)], self._runner.transport_index, ticket)
 
     def leave(self, outbox: Outbox) -> None:
         """Whoever read this outbox has gone: after the grace period, the session is deserted. Idempotent."""
@@ -228,6 +230,8 @@ class Session:
         self._ending.require_alive()
         self._seat.require_free()
         self._runner.ask(self._opening_s)
+        if self.away:
+            await self._services.admission.enter(self.spec.owner, self.revive)
         return await self._stepper.chunk()
 
     async def cancel(self) -> bool:
@@ -295,6 +299,11 @@ class Session:
     def evictable(self) -> bool:
         """Whether the engine has its world, and nothing is under way or due."""
         return self._ending.evictable
+
+    @property
+    def away(self) -> bool:
+        """Whether its world has to be made again before its next chunk."""
+        return self._protocol.state is SessionState.ACTIVE and not self._world.present
 
     @property
     def watched(self) -> bool:
