@@ -95,8 +95,7 @@ class Stream:
                 data = await self.socket.recv(decode=False)
                 return Chunk(message, data, time.perf_counter())
         except ConnectionClosed as closed:
-            code = closed.rcvd.code if closed.rcvd else 1006
-            raise ServerError("closed", str(closed), close_code=code) from None
+            raise _closed(closed) from None
         self.messages.append(message)
         if message["type"] == "error":
             raise await self._error(message)
@@ -149,8 +148,14 @@ class Stream:
         await self.interact(camera={"schema": ACTIONS, "data": data}, event_id=event_id)
 
     async def send(self, kind: str, **fields: Any) -> None:
-        """Send a message of type `kind`, e.g. `session.stop`."""
-        await self.socket.send(json.dumps({"type": kind, **fields}))
+        """Send a message of type `kind`, e.g. `session.stop`.
+
+        Raises `ServerError` where the socket has ended.
+        """
+        try:
+            await self.socket.send(json.dumps({"type": kind, **fields}))
+        except ConnectionClosed as closed:
+            raise _closed(closed) from None
 
     async def _error(self, message: dict[str, Any]) -> ServerError:
         await self.socket.wait_closed()
@@ -224,3 +229,7 @@ class Client:
         """Run one chunk of a stepped session, with all events that wait."""
         answer = await self.call("POST", f"/v1/sessions/{session_id}/chunks")
         return Chunk(json.loads(answer.headers[CHUNK_HEADER]), answer.content, time.perf_counter())
+
+
+def _closed(closed: ConnectionClosed) -> ServerError:
+    return ServerError("closed", str(closed), close_code=closed.rcvd.code if closed.rcvd else 1006)

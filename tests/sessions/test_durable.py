@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from sessions.errors import (
     SessionClosed,
     SessionFailed,
     SessionSuspended,
+    TakenOver,
 )
 from sessions.events import Acceptance, Event
 from sessions.limits import Limits
@@ -43,6 +45,7 @@ from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
 from sessions.outbox import Outbox
 from sessions.outputs import ChunkOutput, Done, Evicted, Failed, InteractionQueued, Resumed, Rewound
+from sessions.recordings import RecordedChunk
 from sessions.session import Session
 from sessions.snapshots import Point
 from sessions.spec import Pacing
@@ -190,6 +193,7 @@ async def test_a_stream_commits_what_was_shown_before_its_engine_stayed_away() -
     assert await session.cancel() is False
     engine.come_back()
     outbox = session.play()
+    await session.interact("evt-a", "rain")
     await until(lambda: session.info().chunk_index == 2)
     assert [chunk.transport_index for chunk in chunks_of(await drain(outbox))] == [1]
     await manager.stop()
@@ -200,6 +204,7 @@ async def test_an_engine_that_stays_away_ends_the_stream_and_not_the_session() -
     manager = await managed(engine, clock=clock, limits=Limits(revive_s=1.0))
     session = await manager.create(replace(S, session_id="s"))
     outbox = session.play()
+    await session.interact("evt-0", "hail")
     await until(lambda: outbox.statistics().chunks == 1 and session.info().chunk_index == 1)
     engine.die()
     await session.interact("evt-a", "rain")
@@ -389,6 +394,7 @@ async def test_an_idle_world_makes_room_and_comes_back_when_it_is_needed() -> No
     manager = await managed(engine, snapshots=MemorySnapshots())
     first = await manager.create(replace(S, session_id="first"))
     outbox = first.play()
+    await first.interact("evt-0", "hail")
     await until(lambda: first.info().chunk_index == 1)
     second = await manager.create(replace(S, session_id="second"))
     assert first.info().state is SessionState.SUSPENDED
@@ -437,7 +443,7 @@ async def test_a_session_that_nobody_plays_makes_place_in_memory() -> None:
 async def played(manager: SessionManager, chunks: int) -> tuple[Session, Outbox]:
     session = await manager.create(S)
     outbox = session.play()
-    for number in range(1, chunks):
+    for number in range(chunks):
         await session.interact(f"evt-{number}", "rain")
         await until(lambda: session.info().chunk_index > number)  # noqa: B023
     await until(lambda: session.info().chunk_index == chunks)
@@ -510,6 +516,38 @@ async def test_the_newest_connection_takes_over_without_a_gap() -> None:
     outputs = await drain(newer)
     assert [chunk.transport_index for chunk in chunks_of(outputs)] == [1, 2]
     assert InteractionQueued("evt-z") in outputs
+    await manager.stop()
+
+
+class SlowToRead(MemoryRecordings):
+    """The first who reads waits for `go`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self.readers = 0
+
+    async def chunks(self, world: str) -> AsyncIterator[RecordedChunk]:
+        self.readers += 1
+        if self.readers == 1:
+            await self.go.wait()
+        async for chunk in super().chunks(world):
+            yield chunk
+
+
+async def test_of_two_who_come_back_the_later_one_plays_whoever_is_ready_first() -> None:
+    recordings = SlowToRead()
+    manager = await managed(recordings=recordings, limits=Limits(tape_bytes=1))
+    session, outbox = await played(manager, 4)
+    session.leave(outbox)
+    older = asyncio.create_task(session.resume(1))
+    await until(lambda: recordings.readers == 1)
+    newer = await session.resume(1)
+    recordings.go.set()
+    with pytest.raises(TakenOver):
+        await older
+    assert [chunk.transport_index for chunk in chunks_of(await drain(newer))] == [2, 3]
+    assert newer.terminal is None
     await manager.stop()
 
 

@@ -100,15 +100,19 @@ class Walker:
         if self._stream is not None:
             self._stream.socket.transport.abort()
 
+    async def ask(self, stream: Stream) -> None:
+        """Send the event of the next chunk."""
+        number = len(self.seen)
+        change: dict[str, Any] = {"prompt": f"place {number}"} if number % 5 == 0 else {}
+        if not change:
+            data = {"mode": "state", "transitions": [{"actions": [KEYS[number % len(KEYS)]]}]}
+            change["camera"] = {"schema": "lingbot.camera_actions.v1", "data": data}
+        await stream.interact(event_id=f"evt-{number}", **change)
+
     async def _step(self, stream: Stream) -> None:
         """Ask for the next chunk, as often as it takes: the event's id keeps it one event."""
         number = len(self.seen)
-        if number > 0:
-            change: dict[str, Any] = {"prompt": f"place {number}"} if number % 5 == 0 else {}
-            if not change:
-                data = {"mode": "state", "transitions": [{"actions": [KEYS[number % len(KEYS)]]}]}
-                change["camera"] = {"schema": "lingbot.camera_actions.v1", "data": data}
-            await stream.interact(event_id=f"evt-{number}", **change)
+        await self.ask(stream)
         while len(self.seen) == number:
             message = await stream.receive()
             if isinstance(message, Chunk):
