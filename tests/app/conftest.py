@@ -1,58 +1,14 @@
 """A real server on a free port of the loopback, over a test-pattern engine."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
-from app.bootstrap import build_reducers
-from app.client import Client
-from app.edge import Edge
-from app.main import create_app
-from app.serving import Server, address
-from app.settings import Settings
 from app.stores import Stores
 from engine.api import Engine
-from engine.pattern.engine import PatternEngine
-from sessions.memory_journal import MemoryJournal
-
-
-@dataclass(frozen=True)
-class Running:
-    """A server and a client of it."""
-
-    edge: Edge
-    client: Client
-    url: str
-    server: Server
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        """Let everything run until the condition holds; pytest's time limit ends a wait for nothing."""
-        while not condition():  # noqa: ASYNC110 - what changes it sets no event
-            await asyncio.sleep(0.001)
-
-
-@asynccontextmanager
-async def running(
-    engine: Engine | None = None, stores: Stores | None = None, **settings: Any
-) -> AsyncIterator[Running]:
-    """Serve until the block ends."""
-    chosen = Settings(port=0, **settings)
-    app = create_app(chosen, engine or PatternEngine(), stores or Stores(MemoryJournal()), build_reducers())
-    server = Server(app, chosen, app.state.edge.drain)
-    server.config.load()
-    server.lifespan = server.config.lifespan_class(server.config)
-    await server.startup()
-    try:
-        await app.state.edge.ready.wait()
-        url = address(server)
-        async with Client(url) as client:
-            yield Running(app.state.edge, client, url, server)
-    finally:
-        await server.shutdown()
+from tests.app.running_server import Running, running
 
 
 @pytest.fixture
