@@ -12,7 +12,7 @@ const STOP_SECONDS = 5;
  *   called once; with the server's `error` or `session.done`, if one came before the close
  */
 
-/** One socket, from `session.start` to its close. A new try is a new connection. */
+/** One socket, from its first message to its close. A new try is a new connection. */
 export class Connection {
   /** @type {Record<string, any> | undefined} */
   #meta;
@@ -21,18 +21,19 @@ export class Connection {
   /** @type {Record<string, any> | undefined} */
   #done;
   #ended = false;
+  #heard = false; // since the last ping
   #ping = 0;
   #patience = 0;
 
   /**
-   * @param {Record<string, any>} start the `session.start` message
+   * @param {Record<string, any>} opening `session.start` or `session.resume`
    * @param {ConnectionEvents} events
    */
-  constructor(start, events) {
+  constructor(opening, events) {
     this.events = events;
     this.socket = new WebSocket(socketUrl());
     this.socket.binaryType = "arraybuffer";
-    this.socket.onopen = () => this.#opened(start);
+    this.socket.onopen = () => this.#opened(opening);
     this.socket.onmessage = ({ data }) => this.#received(data);
     this.socket.onclose = ({ code }) => this.#end(code);
     this.#patience = setTimeout(() => this.#end(1006), OPEN_SECONDS * 1000);
@@ -43,10 +44,13 @@ export class Connection {
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
   }
 
-  /** Ask for the end of the stream; the server says `session.done` and closes, or is not waited for longer. */
-  stop() {
+  /**
+   * Ask for the end; the server says `session.done` and closes, or is not waited for longer.
+   * @param {"session.stop" | "session.close"} type of the stream alone, or of the session
+   */
+  stop(type) {
     if (this.socket.readyState !== WebSocket.OPEN) return this.#end(1000);
-    this.send({ type: "session.stop" });
+    this.send({ type });
     this.#patience = setTimeout(() => this.#end(1000), STOP_SECONDS * 1000);
     return undefined;
   }
@@ -58,14 +62,23 @@ export class Connection {
     this.#release();
   }
 
-  #opened(start) {
+  #opened(opening) {
     clearTimeout(this.#patience);
-    this.send(start);
-    this.#ping = setInterval(() => this.send({ type: "session.ping" }), PING_SECONDS * 1000);
+    this.send(opening);
+    this.#heard = true;
+    this.#ping = setInterval(() => this.#askForLife(), PING_SECONDS * 1000);
+  }
+
+  /** A network that is gone closes no socket: who answers no ping is lost. */
+  #askForLife() {
+    if (!this.#heard) return this.#end(1006);
+    this.#heard = false;
+    return this.send({ type: "session.ping" });
   }
 
   #received(data) {
     if (this.#ended) return;
+    this.#heard = true;
     if (data instanceof ArrayBuffer) {
       const meta = this.#meta;
       this.#meta = undefined;

@@ -1,7 +1,7 @@
 import { actionOfCode } from "./keys.js";
 
-const TEXT = "textarea, [contenteditable], input:not([type=radio], [type=file], [type=button])";
-const CHOICE = "select, input[type=radio]"; // arrows choose here
+const TEXT = "textarea, [contenteditable], input:not([type=radio], [type=range], [type=file], [type=button])";
+const CHOICE = "select, input[type=radio], input[type=range]"; // arrows choose here
 
 /**
  * @param {EventTarget | null} target

@@ -1,18 +1,16 @@
-import { heldKeysEvent } from "./camera.js";
 import { listenToGamepad } from "./gamepad.js";
 import { listenToKeyboard } from "./keyboard.js";
 import { HeldKeys } from "./keys.js";
 import { fetchModel } from "./models.js";
-import { Notice } from "./notice.js";
 import { Pad } from "./pads.js";
-import { Viewer } from "./player/viewer.js";
-import { PromptBox } from "./prompt.js";
+import { PromptBox } from "./prompt_box.js";
+import { close, fork } from "./rest.js";
 import { ScenePicker } from "./scenes.js";
-import { Screen } from "./screen.js";
-import { Session } from "./session.js";
-import { LINK_TEXTS, sentence, veilOf } from "./states.js";
-import { Stats } from "./stats.js";
-import { Veil } from "./veil.js";
+import { Stage } from "./stage.js";
+import { LINK_TEXTS, sentence } from "./states.js";
+import { Timeline } from "./timeline.js";
+import { SavedWalks } from "./walks.js";
+import { clockText, secondsBefore } from "./words.js";
 
 /** How the page was opened: `?decoder=webcodecs|mse|jpeg`, `?scene=NAME`, `?seed=NUMBER`, `?fps=NUMBER`. */
 const options = new URLSearchParams(location.search);
@@ -23,86 +21,101 @@ const RESTART_MS = 350; // arrows step through the places; only where they rest 
 /** @param {string} id */
 const element = (id) => document.getElementById(id);
 
-/** Joins the parts of the page: what the visitor does, what the server says, and what is shown. */
+/** Joins the parts of the page: what the visitor does goes to the world that has the focus. */
 class Page {
-  screen = new Screen(element("canvas"), element("video"));
-  viewer = new Viewer(this.screen, {
-    onShown: (chunk, now) => this.#shown(chunk, now),
-    onFailed: (text) => this.#viewerFailed(text),
-  });
-  stats = new Stats(element);
-  notice = new Notice(element("notice"));
-  session = new Session({
-    onState: (state, detail) => this.#stateChanged(state, detail),
-    onStart: (message) => this.#started(message),
-    onChunk: (meta, bytes) => this.#received(meta, bytes),
-    onMessage: (message) => this.#heard(message),
+  stage = new Stage(element("panes"), element, {
+    onChange: (pane) => this.#changed(pane),
+    onAgain: (pane) => this.play(pane),
+    onPlayerFailed: (pane, text) => this.#playerFailed(pane, text),
+    onBlur: (pane) => this.#left(pane),
+    onFocus: () => this.#show(),
+    onClose: (pane) => this.#close(pane),
   });
   held = new HeldKeys((actions) => this.#heldChanged(actions));
   pads = [new Pad(element("move-pad"), this.held), new Pad(element("look-pad"), this.held)];
-  prompt = new PromptBox(
-    {
-      form: element("prompt-form"),
-      text: element("prompt"),
-      send: element("prompt-send"),
-      status: element("prompt-status"),
-    },
-    (prompt) => this.session.interact({ prompt }),
-  );
-  veil = new Veil({
-    veil: element("veil"),
-    title: element("veil-title"),
-    text: element("veil-text"),
-    fine: element("veil-fine"),
-    action: element("veil-action"),
+  prompt = new PromptBox({
+    form: element("prompt-form"),
+    text: element("prompt"),
+    send: element("prompt-send"),
+    status: element("prompt-status"),
   });
+  timeline = new Timeline(
+    {
+      root: element("timeline"),
+      strip: element("strip"),
+      slider: element("moment"),
+      text: element("moment-text"),
+    },
+    (moment) => this.#look(moment),
+  );
   scenes = new ScenePicker(
     {
       grid: element("scenes"),
       upload: element("upload"),
       problem: element("upload-problem"),
-      dropZones: [element("upload-label"), element("screen")],
+      dropZones: [element("upload-label"), element("panes")],
     },
     (choice) => this.#chosen(choice),
   );
+  walks = new SavedWalks();
 
   #actions = [];
-  #resend = false;
-  #shownChunks = 0;
   #choice;
   #restart = 0;
-  #opening = { prompt: "" };
+  /** @type {import("./walks.js").SavedWalk[]} of before the page was loaded again, until one is chosen */
+  #offered = [];
 
   async open() {
-    listenToKeyboard(this.held, () => this.session.open);
+    listenToKeyboard(this.held, () => this.#pane.session.open);
     listenToGamepad(this.held);
-    element("reset").addEventListener("click", () => this.#reset());
-    element("stop").addEventListener("click", () => this.session.stop());
+    this.#listen("reset", () => this.#act((pane) => pane.session.reset()));
+    this.#listen("stop", () => this.#pane.session.stop());
+    this.#listen("back", () => this.#goBack());
+    this.#listen("branch", () => this.#branch());
+    this.#listen("now", () => this.#act(() => this.timeline.live()));
+    this.#listen("fullscreen", () => this.#fillScreen());
     element("fullscreen").hidden = !document.fullscreenEnabled;
-    element("fullscreen").addEventListener("click", () => this.#fillScreen());
     element("key-form").addEventListener("submit", (event) => {
       event.preventDefault();
-      element("veil-action").click();
+      this.#pane.part("veil-action").click();
     });
-    setInterval(() => this.#sample(), SAMPLE_MS);
+    window.addEventListener("keydown", ({ key }) => key === "Escape" && this.timeline.live());
+    window.addEventListener("pagehide", () => this.#save(true));
+    document.addEventListener("visibilitychange", () => document.hidden && this.#save(true));
+    setInterval(() => this.stage.panes.forEach((pane) => pane.sample()), SAMPLE_MS);
+    this.#offered = await this.walks.load();
     await this.load();
   }
 
   /** Ask what is served, and offer it; a model that still loads is waited for. */
   async load() {
+    const { veil } = this.#pane;
     try {
       this.#offer(await fetchModel(element("key").value));
     } catch (error) {
       element("key-form").hidden = error.status !== 401;
       if (error.status === 503) {
-        this.veil.show({ title: "Not ready yet", text: sentence(error.message), busy: true });
+        veil.show({ title: "Not ready yet", text: sentence(error.message), busy: true });
         setTimeout(() => this.load(), LOADING_MS);
         return;
       }
       const title = error.status === 401 ? "An API key is needed" : "Not ready";
       const text = error.status ? sentence(error.message) : "The server can't be reached.";
-      this.veil.show({ title, text, action: { label: "Try again", run: () => this.load() } });
+      veil.show({ title, text, action: { label: "Try again", run: () => this.load() } });
     }
+  }
+
+  get #pane() {
+    return this.stage.focused;
+  }
+
+  get #key() {
+    const key = element("key").value;
+    return key ? { api_key: key } : {};
+  }
+
+  #listen(id, act) {
+    element(id).addEventListener("click", act);
   }
 
   /** @param {import("./models.js").Model} model */
@@ -115,139 +128,193 @@ class Page {
       `${model.width} × ${model.height} pixels at ${model.fps} per second, made ${model.chunk_frames} at a time: ` +
       `what you press takes effect with the next chunk, every ${seconds} s. The picture is scaled up for your screen.`;
     this.scenes.fill(model, options.get("scene"));
-    if (!this.#choice)
-      this.veil.show({ title: "No place yet", text: "Choose an image of yours to start from." });
+    if (this.#offered.length) this.#offerToContinue();
+    else if (!this.#choice)
+      this.#pane.veil.show({ title: "No place yet", text: "Choose an image of yours to start from." });
+  }
+
+  #offerToContinue() {
+    const several = this.#offered.length > 1;
+    const [{ title, prompt, moments }] = this.#offered;
+    this.#pane.prompt.draft = prompt;
+    this.#pane.prepare(title, moments);
+    this.#pane.veil.show({
+      title: several ? "Your walks are still there" : "Your walk is still there",
+      text: this.#offered.map((saved) => saved.title).join(" · "),
+      picture: moments.length > 0,
+      action: { label: several ? "Continue your walks" : "Continue your walk", run: () => this.#continue() },
+      other: { label: "Start anew", run: () => this.#startAnew() },
+    });
+  }
+
+  #continue() {
+    const [first, ...others] = this.#offered;
+    const pane = this.#pane;
+    this.#offered = [];
+    pane.resume(first, this.#key);
+    for (const saved of others) this.stage.add().resume(saved, this.#key);
+    this.stage.focus(pane);
+    this.#toScreen();
+  }
+
+  #startAnew() {
+    this.#forgetOffered();
+    this.#pane.prompt.draft = this.#choice?.prompt ?? "";
+    this.#pane.prepare("", []);
+    this.#showChoice(this.#pane);
+  }
+
+  #forgetOffered() {
+    for (const { walk } of this.#offered) close(walk.session_id, element("key").value);
+    this.#offered = [];
+    this.#save();
   }
 
   /** @param {import("./scenes.js").Choice} choice */
   #chosen(choice) {
     const again = choice === this.#choice;
+    const first = this.#choice === undefined;
     this.#choice = choice;
-    if (!again) this.prompt.value = choice.prompt;
-    if (["idle", "ended", "failed"].includes(this.session.state)) this.#showChoice();
+    if (this.#offered.length && (first || again)) return;
+    const pane = this.#pane;
+    if (!again) {
+      pane.prompt.draft = choice.prompt;
+      this.prompt.show(pane.prompt);
+    }
+    if (pane.idle) this.#showChoice(pane);
     else if (!again) {
       clearTimeout(this.#restart);
-      this.#restart = setTimeout(() => this.play(), RESTART_MS);
+      this.#restart = setTimeout(() => this.play(pane), RESTART_MS);
     }
   }
 
-  #showChoice() {
-    this.viewer.close();
-    if (this.#choice.preview) this.screen.show(this.#choice.preview);
-    else this.screen.clear();
+  #showChoice(pane) {
     const { title, prompt, preview } = this.#choice;
-    const action = { label: "Play", run: () => this.play() };
-    this.veil.show({ title, text: prompt, picture: preview !== undefined, action });
+    pane.viewer.close();
+    if (preview) pane.screen.show(preview);
+    else pane.screen.clear();
+    const action = { label: "Play", run: () => this.play(pane) };
+    pane.veil.show({ title, text: prompt, picture: preview !== undefined, action });
   }
 
-  async play() {
+  /** @param {import("./pane.js").Pane} pane where a new walk begins */
+  async play(pane) {
     let format;
+    this.#forgetOffered();
     try {
-      format = await this.viewer.choose(options.get("decoder"));
+      format = await pane.viewer.choose(options.get("decoder"));
     } catch (error) {
-      this.#stateChanged("failed", { text: error.message });
+      pane.refuse(error.message);
       return;
     }
     const seed = Number(options.get("seed") ?? Math.floor(Math.random() * 2 ** 31));
-    this.#opening = { prompt: this.prompt.begin(), ...this.#choice.start, format, seed };
-    if (options.has("fps")) this.#opening.fps = Number(options.get("fps"));
-    const key = element("key").value;
-    this.session.play(key ? { ...this.#opening, api_key: key } : this.#opening);
-    element("screen").focus({ preventScroll: true });
+    const start = { prompt: pane.prompt.begin(), ...this.#choice.start, format, seed, ...this.#key };
+    if (options.has("fps")) start.fps = Number(options.get("fps"));
+    pane.play(start, this.#choice.title);
+    this.#toScreen();
   }
 
-  #stateChanged(state, detail) {
+  /** Something about a pane is to be shown differently. */
+  #changed(pane) {
+    if (pane.detail.code === "unauthorized") element("key-form").hidden = false;
+    this.stage.name();
+    this.#save();
+    if (pane === this.#pane) this.#show();
+  }
+
+  /** What the page shows of the pane that has the focus. */
+  #show() {
+    const pane = this.#pane;
+    const { state, open } = pane.session;
     const link = element("link");
     link.dataset.state = state;
     if (link.textContent !== LINK_TEXTS[state]) link.textContent = LINK_TEXTS[state];
-    element("reset").disabled = !this.session.open;
-    element("stop").disabled = !["connecting", "queued", "opening", "playing", "lost"].includes(state);
-    if (state === "queued") this.stats.queued(detail);
-    if (["lost", "ended", "failed"].includes(state)) this.#walkOver();
-    if (detail.code === "unauthorized") element("key-form").hidden = false;
-    const run = { again: () => this.play(), retry: () => this.session.retryNow() };
-    const content = veilOf(state, detail, run);
-    if (content) this.veil.show(content);
+    element("reset").disabled = !open;
+    element("stop").disabled = pane.idle || state === "taken";
+    this.prompt.show(pane.prompt);
+    this.timeline.follow(pane.moments, pane.config);
+    element("back").disabled = !open;
+    element("branch").disabled = !pane.session.walk || this.stage.full;
+    element("branch").title = this.stage.full ? "Two worlds are open: close one first." : "";
   }
 
-  #sample() {
-    const { player } = this.viewer;
-    if (player && this.session.open) this.stats.sample(player, performance.now());
+  #look(moment) {
+    element("now-actions").hidden = moment !== undefined;
+    element("past-actions").hidden = moment === undefined;
+    this.#pane.look(moment);
   }
 
-  #walkOver() {
-    this.prompt.ended();
-    this.stats.restart();
-    this.#resend = false;
+  #goBack() {
+    const moment = this.timeline.past;
+    this.#act((pane) => pane.rewind(moment));
+    this.timeline.live();
   }
 
-  #started({ config }) {
-    this.stats.restart();
-    this.stats.format(this.viewer.label, config);
-    this.viewer.start(config);
-    this.prompt.started(this.#opening.prompt);
-    if (this.#actions.length) this.#sendHeld();
-    element("screen").dataset.chunks = "0";
-  }
-
-  #received(meta, bytes) {
-    this.stats.arrived(meta);
-    this.prompt.arrived(meta);
-    if (this.#resend) this.#sendHeld();
-    this.viewer.push(meta, bytes);
-  }
-
-  #shown(chunk, now) {
-    this.stats.shown(chunk, now);
-    const { dataset } = element("screen");
-    dataset.chunks = String(Number(dataset.chunks) + 1);
-    dataset.player = this.viewer.name;
-    if (this.session.state === "playing") this.veil.hide();
-  }
-
-  /** @param {Record<string, any>} message */
-  #heard(message) {
-    switch (message.type) {
-      case "session.reset":
-        return this.#wasReset();
-      case "session.interaction.rejected":
-        this.prompt.rejected(message);
-        if (message.code === "queue_full") this.#resend = true;
-        else this.notice.show(message.message);
-        return undefined;
-      case "session.warning":
-        return this.notice.show(message.message);
-      case "session.draining":
-        return this.notice.show(
-          `The server stops for maintenance in ${Math.round(message.grace_seconds)} s.`,
-        );
-      case "session.evicted":
-        return this.notice.show("The server made room for others; this walk was put aside.");
-      default:
-        return undefined;
+  /** Open another world beside this one that shares its past up to here. */
+  async #branch() {
+    const source = this.#pane;
+    const moment = this.timeline.past;
+    const { walk } = source.session;
+    const { saved } = source;
+    element("branch").disabled = true;
+    try {
+      const made = await fork(walk.session_id, moment.chunk, element("key").value);
+      const at = clockText(secondsBefore(source.config, moment.chunk));
+      const own = {
+        walk: { ...made, last: -1 },
+        title: `Branch at ${at}`,
+        prompt: moment.prompt,
+        moments: saved.moments.filter(({ chunk }) => chunk <= moment.chunk),
+      };
+      this.timeline.live();
+      this.stage.add().resume({ ...saved, ...own }, this.#key);
+      this.#toScreen();
+    } catch (error) {
+      source.notice.show(`No branch: ${sentence(error.message)}`);
+    } finally {
+      this.#show();
     }
   }
 
-  #reset() {
-    this.session.reset();
-    element("screen").focus({ preventScroll: true });
+  /** @param {import("./pane.js").Pane} pane loses the keys */
+  #left(pane) {
+    this.held.clear();
+    this.timeline.live();
+    pane.look(undefined);
+  }
+
+  #close(pane) {
+    if (pane === this.#pane) this.#left(pane);
+    this.stage.remove(pane);
+    this.#save(true);
+    this.#toScreen();
+  }
+
+  #save(pictures = false) {
+    if (this.#offered.length) return;
+    const saved = this.stage.panes.map((pane) => pane.saved).filter(Boolean);
+    this.walks.save(saved);
+    if (pictures) this.walks.savePictures(saved);
+  }
+
+  /** @param {(pane: import("./pane.js").Pane) => void} act and go on in the picture */
+  #act(act) {
+    act(this.#pane);
+    this.#toScreen();
+  }
+
+  #toScreen() {
+    this.#pane.part("screen").focus({ preventScroll: true });
   }
 
   async #fillScreen() {
+    const screen = this.#pane.part("screen");
     try {
-      await element("screen").requestFullscreen();
-      element("screen").focus();
+      await screen.requestFullscreen();
+      screen.focus();
     } catch (error) {
-      this.notice.show(`Full screen was refused: ${error.message}`);
+      this.#pane.notice.show(`Full screen was refused: ${error.message}`);
     }
-  }
-
-  #wasReset() {
-    this.viewer.reset();
-    this.stats.restart();
-    this.prompt.repeat(this.#opening.prompt);
-    if (this.#actions.length) this.#sendHeld();
-    this.notice.show("Back at the first frame.");
   }
 
   /** @param {string[]} actions */
@@ -255,24 +322,14 @@ class Page {
     const pressed = actions.some((action) => !this.#actions.includes(action));
     this.#actions = actions;
     for (const pad of this.pads) pad.light(actions);
-    this.#sendHeld(pressed);
+    if (pressed) this.timeline.live();
+    this.#pane.hold(actions, pressed);
   }
 
-  #sendHeld(pressed = false) {
-    const now = performance.now();
-    this.#resend = false;
-    const event = this.session.interact(heldKeysEvent(this.#actions, now));
-    if (event !== undefined && pressed) this.stats.latency.pressed(event, now);
-  }
-
-  #viewerFailed(text) {
-    this.session.abandon();
-    if (options.has("decoder")) {
-      this.#stateChanged("failed", { text });
-      return;
-    }
-    this.notice.show(`${sentence(text)} Trying the next way to show the picture.`);
-    this.play();
+  #playerFailed(pane, text) {
+    if (options.has("decoder")) return pane.refuse(text);
+    pane.notice.show(`${sentence(text)} Trying the next way to show the picture.`);
+    return this.play(pane);
   }
 }
 

@@ -1,4 +1,4 @@
-import { serviceUrl } from "./address.js";
+import { ask } from "./rest.js";
 
 /**
  * @typedef {object} Scene
@@ -23,14 +23,5 @@ import { serviceUrl } from "./address.js";
  * @throws {Error} in the visitor's words; `status` is the HTTP status, where there was an answer
  */
 export async function fetchModel(key) {
-  const answer = await fetch(
-    serviceUrl("v1/models"),
-    key ? { headers: { Authorization: `Bearer ${key}` } } : {},
-  );
-  const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) {
-    const text = body.detail ?? `The server answered ${answer.status}.`;
-    throw Object.assign(new Error(text), { status: answer.status });
-  }
-  return body.data[0];
+  return (await ask("v1/models", { key })).data[0];
 }

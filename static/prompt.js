@@ -1,61 +1,71 @@
 const HELP = "Goes with the place; change it while you walk.";
 
-/** The prompt: it starts a walk, and can be changed on the way. */
-export class PromptBox {
+/** The prompt of one walk: it starts the walk, and can be changed on the way. */
+export class Prompt {
+  /** What stands in the box. */
+  draft = "";
+  status = HELP;
+  walking = false;
+  /** What the newest chunk was made with. */
+  inForce = "";
   #sent = "";
   /** @type {string | undefined} */
   #pending;
 
   /**
-   * @param {{ form: HTMLFormElement, text: HTMLTextAreaElement, send: HTMLButtonElement, status: HTMLElement }} elements
-   * @param {(prompt: string) => string | undefined} change sends it; the event's id, if somebody listens
+   * @param {(prompt: string, again?: string) => string | undefined} change sends it; the event's id, if somebody
+   *   listens
+   * @param {() => void} onChange something is to be shown differently
    */
-  constructor(elements, change) {
-    this.elements = elements;
+  constructor(change, onChange) {
     this.change = change;
-    elements.text.addEventListener("input", () => this.#update());
-    elements.text.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-      event.preventDefault();
-      elements.form.requestSubmit();
-    });
-    elements.form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#submit();
-    });
+    this.onChange = onChange;
   }
 
-  get value() {
-    return this.elements.text.value.trim();
-  }
-
-  /** @param {string} prompt */
-  set value(prompt) {
-    this.elements.text.value = prompt;
-    this.#update();
+  /** @returns {boolean} whether what stands in the box can be sent */
+  get sendable() {
+    return this.walking && this.draft !== "" && this.draft !== this.#sent;
   }
 
   /** @returns {string} what a new walk starts with: all that stands here */
   begin() {
-    this.#sent = this.value;
+    this.#sent = this.draft;
     return this.#sent;
   }
 
   /**
-   * A walk has started, or started again after a lost connection.
+   * The walk has this prompt now, for instance since it went back.
+   * @param {string} prompt
+   */
+  adopt(prompt) {
+    this.draft = prompt;
+    this.#sent = prompt;
+    this.inForce = prompt;
+    this.#pending = undefined;
+    this.#say(HELP);
+  }
+
+  /**
+   * A new walk has started.
    * @param {string} opening its prompt
    */
   started(opening) {
     this.#pending = undefined;
+    this.inForce = opening;
     this.walking = true;
     this.#say(HELP);
-    this.repeat(opening);
-    this.#update();
+  }
+
+  /** The walk goes on after a lost connection; so does what may have been lost with it. */
+  resumed() {
+    this.walking = true;
+    if (this.#pending !== undefined) this.change(this.#sent, this.#pending);
+    this.onChange();
   }
 
   ended() {
     this.walking = false;
-    this.#update();
+    this.onChange();
   }
 
   /**
@@ -63,6 +73,7 @@ export class PromptBox {
    * @param {string} opening
    */
   repeat(opening) {
+    this.inForce = opening;
     if (this.#sent && this.#sent !== opening) this.#pending = this.change(this.#sent);
   }
 
@@ -70,6 +81,7 @@ export class PromptBox {
   arrived({ started_event_ids: started = [] }) {
     if (this.#pending === undefined || !started.includes(this.#pending)) return;
     this.#pending = undefined;
+    this.inForce = this.#sent;
     this.#say("The new prompt is in the picture.");
   }
 
@@ -79,25 +91,20 @@ export class PromptBox {
     this.#pending = undefined;
     this.#sent = "";
     this.#say(message);
-    this.#update();
   }
 
-  #submit() {
-    if (this.elements.send.disabled) return;
-    const event = this.change(this.value);
-    if (event === undefined) return;
-    this.#sent = this.value;
+  /** Send what stands in the box. */
+  submit() {
+    const event = this.sendable ? this.change(this.draft) : undefined;
+    if (event === undefined) return false;
+    this.#sent = this.draft;
     this.#pending = event;
     this.#say("Sent; it takes effect with the next chunk.");
-    this.#update();
-    this.elements.text.blur();
-  }
-
-  #update() {
-    this.elements.send.disabled = !this.walking || !this.value || this.value === this.#sent;
+    return true;
   }
 
   #say(text) {
-    this.elements.status.textContent = text;
+    this.status = text;
+    this.onChange();
   }
 }

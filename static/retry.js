@@ -3,6 +3,10 @@
 const FIRST_DELAY = 0.5;
 const LONGEST_DELAY = 15;
 
+/** The session is not there any more. */
+export const GONE = Object.freeze([4404, 4410]);
+export const TAKEN_OVER = 4409;
+
 /** Why a socket closed, in the visitor's words; `again`: whether trying again can help. */
 const CLOSINGS = Object.freeze({
   1000: { again: false, text: "The session has ended." },
@@ -15,10 +19,10 @@ const CLOSINGS = Object.freeze({
   1011: { again: true, text: "Something failed in the server." },
   1012: { again: true, text: "The server is restarting." },
   1013: { again: true, text: "All places are taken at the moment." },
-  4404: { again: false, text: "The server does not know this session." },
+  4404: { again: false, text: "The server does not know this walk any more." },
   4408: { again: true, text: "The connection stalled." },
-  4409: { again: false, text: "This session was taken over by another page." },
-  4410: { again: false, text: "This session was closed." },
+  4409: { again: false, text: "Another page has taken over this walk." },
+  4410: { again: false, text: "This walk was closed." },
 });
 
 /**
@@ -31,7 +35,8 @@ export function judgeClosing(code, error) {
     again: code >= 1001 && code <= 1015,
     text: `The connection closed (${code}).`,
   };
-  return error ? { again: error.retryable === true, text: error.message } : known;
+  const plain = code === TAKEN_OVER || GONE.includes(code); // said better here
+  return error && !plain ? { again: error.retryable === true, text: error.message } : known;
 }
 
 /**

@@ -3,6 +3,9 @@
  * scaled up smoothly to the pixels of the device, again whenever the page changes its size.
  */
 export class Screen {
+  /** @type {CanvasImageSource | undefined} */
+  #past;
+
   /**
    * @param {HTMLCanvasElement} canvas what the visitor sees
    * @param {HTMLVideoElement} video decodes out of sight, for Media Source Extensions
@@ -27,6 +30,15 @@ export class Screen {
     }
     this.pictureContext.drawImage(frame, 0, 0, width, height);
     this.empty = false;
+    if (!this.#past) this.#draw();
+  }
+
+  /**
+   * Show this instead of what is shown now, which goes on unseen.
+   * @param {CanvasImageSource | undefined} picture none: now again
+   */
+  look(picture) {
+    this.#past = picture;
     this.#draw();
   }
 
@@ -43,12 +55,14 @@ export class Screen {
     if (this.canvas.width === width && this.canvas.height === height) return;
     this.canvas.width = width;
     this.canvas.height = height;
-    if (!this.empty) this.#draw();
+    this.#draw();
   }
 
   #draw() {
+    const picture = this.#past ?? this.picture;
+    if (this.empty && !this.#past) return;
     this.context.imageSmoothingEnabled = true;
     this.context.imageSmoothingQuality = "high";
-    this.context.drawImage(this.picture, 0, 0, this.canvas.width, this.canvas.height);
+    this.context.drawImage(picture, 0, 0, this.canvas.width, this.canvas.height);
   }
 }

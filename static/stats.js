@@ -6,7 +6,7 @@ const FPS_WINDOW = 2000; // ms
 
 const milliseconds = (value) => (value === undefined ? "–" : `${Math.round(value)} ms`);
 
-/** What is measured while walking, and the figures on the page. */
+/** What is measured while walking, and the figures on the page where this walk has the focus. */
 export class Stats {
   latency = new ControlLatency();
   /** @type {number[]} ms in the server, without the queue */
@@ -16,6 +16,9 @@ export class Stats {
   /** @type {number[]} seconds */
   #buffers = [];
   #fps = 0;
+  /** @type {Map<string, string>} an element's id -> what stands there */
+  #texts = new Map();
+  #seen = false;
 
   /** @param {(name: string) => HTMLElement} element finds the element of a figure */
   constructor(element) {
@@ -85,6 +88,12 @@ export class Stats {
     );
   }
 
+  /** @param {boolean} seen whether these figures are the ones on the page */
+  see(seen) {
+    this.#seen = seen;
+    if (seen) for (const [id, text] of this.#texts) this.#show(id, text);
+  }
+
   /** A new stream: nothing that waits will come. */
   restart() {
     this.latency.reset();
@@ -97,8 +106,13 @@ export class Stats {
       [`stat-${name}`, value],
       [`stat-${name}-more`, more],
     ]) {
-      const element = this.element(id);
-      if (element.textContent !== text) element.textContent = text;
+      this.#texts.set(id, text);
+      if (this.#seen) this.#show(id, text);
     }
+  }
+
+  #show(id, text) {
+    const element = this.element(id);
+    if (element.textContent !== text) element.textContent = text;
   }
 }

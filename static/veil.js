@@ -1,25 +1,30 @@
 /**
+ * @typedef {{ label: string, run: () => void }} Action
+ *
  * @typedef {object} VeilContent
  * @property {string} title
  * @property {string} [text]
  * @property {string} [fine] small print
  * @property {boolean} [busy] shows that something is going on
  * @property {boolean} [picture] leaves the picture to be seen
- * @property {{ label: string, run: () => void }} [action]
+ * @property {Action} [action]
+ * @property {Action} [other] what can be done instead
  */
 
 /** What lies over the picture while nobody walks: what happened, and what can be done. */
 export class Veil {
-  #run = () => {};
+  /** @type {{ action?: Action, other?: Action }} */
+  #runs = {};
 
-  /** @param {{ veil: HTMLElement, title: HTMLElement, text: HTMLElement, fine: HTMLElement, action: HTMLButtonElement }} elements */
+  /** @param {Record<"veil" | "title" | "text" | "fine" | "action" | "other", HTMLElement>} elements */
   constructor(elements) {
     this.elements = elements;
-    elements.action.addEventListener("click", () => this.#run());
+    for (const name of ["action", "other"])
+      elements[name].addEventListener("click", () => this.#runs[name]?.run());
   }
 
   /** @param {VeilContent} content */
-  show({ title, text = "", fine = "", busy = false, picture = false, action }) {
+  show({ title, text = "", fine = "", busy = false, picture = false, action, other }) {
     const { elements } = this;
     elements.veil.dataset.shown = "true";
     elements.veil.dataset.busy = String(busy);
@@ -28,10 +33,11 @@ export class Veil {
     setText(elements.text, text);
     setText(elements.fine, fine);
     elements.fine.hidden = !fine;
-    elements.action.hidden = !action;
-    if (!action) return;
-    setText(elements.action, action.label);
-    this.#run = action.run;
+    this.#runs = { action, other };
+    for (const [name, offered] of Object.entries(this.#runs)) {
+      elements[name].hidden = !offered;
+      if (offered) setText(elements[name], offered.label);
+    }
   }
 
   hide() {

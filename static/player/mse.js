@@ -56,6 +56,7 @@ export class MsePlayer {
     await new Promise((resolve) => source.addEventListener("sourceopen", resolve, { once: true }));
     if (this.#closed) return;
     this.#buffer = source.addSourceBuffer(`video/mp4; codecs="${codec}"`);
+    this.#buffer.mode = "sequence"; // chunks follow on, also where a stream that is resumed counts from elsewhere
     this.#buffer.addEventListener("updateend", () => this.#updated());
     this.#buffer.addEventListener("error", () => this.#fail(new Error("the media could not be read")));
     this.#append();

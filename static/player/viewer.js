@@ -49,6 +49,12 @@ export class Viewer {
     return PLAYERS[this.#name].format;
   }
 
+  /** @param {string} name of the player that a walk was begun with: its session has that one's format */
+  use(name) {
+    this.close();
+    this.#name = name;
+  }
+
   /** @param {import("./players.js").StreamConfig} config */
   start(config) {
     this.close();

@@ -29,7 +29,7 @@ def apart(one: Any, other: Any) -> float:
 
 def test_the_place_is_seen_before_play_and_turns_with_a_key(open_demo: Any) -> None:
     demo = open_demo("scene=desert-2&seed=1", fps=16)
-    demo.until("document.getElementById('veil').dataset.picture === 'true'")
+    demo.until("document.querySelector('.veil').dataset.picture === 'true'")
     scene = np.asarray(Image.open(SCENES / "desert-2.png").convert("RGB"))
     preview = demo.picture()
     assert apart(scene, preview) < 6
