@@ -79,6 +79,10 @@ class WindReducer:
         """The wind blows on; a block is told of it as it is."""
         return state, state
 
+    def spent(self, state: FrozenJson) -> bool:
+        """Never: it blows until another takes its place."""
+        return False
+
 
 # The model: a codec, a text encoder and a transformer, in whatever form suits them.
 

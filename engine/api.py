@@ -81,6 +81,9 @@ class Reducer(Protocol):
     def advance(self, state: FrozenJson) -> tuple[FrozenJson, FrozenJson]:
         """Consume one block: the next state, and its conditioning (what `Tick.conditioning` carries)."""
 
+    def spent(self, state: FrozenJson) -> bool:
+        """Whether the last control is done, e.g. a target is reached: it has no part in later blocks."""
+
 
 # ----------------------------------------------------------------------------------------------------
 # Requests

@@ -47,13 +47,28 @@ class Conditions:
         return Conditions(prompt, ordered, states, sources)
 
     def advanced(self, reducers: Mapping[str, Reducer]) -> tuple[Conditions, FrozenDict]:
-        """Every reducer consumes one block: the conditions after it, and the block's conditioning."""
+        """Every reducer consumes one block: the conditions after it, and the block's conditioning.
+
+        A control that is spent with it has no event as its source any more.
+        """
         states: dict[str, FrozenJson] = {}
         blocks: dict[str, FrozenJson] = {}
         for track, reducer in reducers.items():
             states[track], block = reducer.advance(self.states[track])
             blocks[track] = block
-        return Conditions(self.prompt, self.controls, states, self.sources), FrozenDict(blocks)
+        sources = self.sources
+        if any(track in states and reducers[track].spent(states[track]) for track in sources):
+            sources = {
+                track: label
+                for track, label in sources.items()
+                if track not in states or not reducers[track].spent(states[track])
+            }
+        return Conditions(self.prompt, self.controls, states, sources), FrozenDict(blocks)
+
+    def driven_by(self, script: Control, reducers: Mapping[str, Reducer]) -> bool:
+        """Whether this control is in force and has more to do."""
+        track = script.track
+        return script in self.controls and not reducers[track].spent(self.states[track])
 
 
 def opening(prompt: str | None, script: Control | None, reducers: Mapping[str, Reducer]) -> Conditions:
@@ -66,9 +81,12 @@ def opening(prompt: str | None, script: Control | None, reducers: Mapping[str, R
 
 
 def marks(before: Conditions, after: Conditions, entries: Sequence[Entry]) -> EventMarks:
-    """Which events a chunk starts, has in force, and completes (by having them replaced)."""
+    """Which events a chunk starts, has in force, and completes: those replaced by it, or spent with it.
+
+    `before` is what was in force before the chunk's events (`entries`), `after` behind the chunk.
+    """
     active = tuple(dict.fromkeys(after.sources.values()))
-    if not entries:
+    if not entries and after.sources is before.sources:
         return EventMarks((), active, ())
     started = tuple([entry.label for entry in entries])
     known = dict.fromkeys((*before.sources.values(), *started))

@@ -28,6 +28,7 @@ from sessions.errors import (
 from sessions.events import Acceptance, Event
 from sessions.facts import Origin
 from sessions.flight import Flight
+from sessions.standing import Standing
 from sessions.state import SessionState
 
 
@@ -92,9 +93,31 @@ class SessionProtocol:
         """Reset, and neither a prompt nor a reset that resumes has come since."""
         return self._conditions.prompt is None and all(e.event.prompt is None for e in self._pending.values())
 
+    @property
+    def scripted(self) -> bool:
+        """Whether the script that the session opened with has more to play."""
+        script = self._opening[1]
+        return script is not None and self._conditions.driven_by(script, self._reducers)
+
     def is_current(self, tick: Tick) -> bool:
         """Whether this tick is in flight; it is not after a reset, rollback or failure."""
         return self.flight is not None and self.flight.tick is tick
+
+    # Between chunks
+
+    def standing(self) -> Standing | None:
+        """What its future depends on; None while a chunk is in flight, and where it is not simply active."""
+        if self.state is not SessionState.ACTIVE or self.flight is not None or self.resetting:
+            return None
+        pending = tuple([self._pending[event_id] for event_id in self.pending])
+        return Standing(self.epoch, self.chunk_index, self._floor, self._highest, pending, self._conditions)
+
+    def stand(self, standing: Standing) -> None:
+        """Be, from its opening, where a session of the same opening stood."""
+        self.epoch, self.chunk_index = standing.epoch, standing.chunk_index
+        self._floor, self._highest = standing.floor, standing.highest
+        self._pending = {entry.event.event_id: entry for entry in standing.pending}
+        self._conditions = standing.conditions
 
     # Events
 
@@ -172,7 +195,7 @@ class SessionProtocol:
             conditioning=conditioning,
         )
         floor = max(self._floor, chosen[-1] + 1) if chosen else self._floor
-        self.flight = Flight(tick, entries, after, floor, conditions.marks(self._conditions, now, entries))
+        self.flight = Flight(tick, entries, after, floor, conditions.marks(self._conditions, after, entries))
         for event_id in chosen:
             del self._pending[event_id]
         return tick

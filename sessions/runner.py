@@ -104,6 +104,7 @@ class ChunkRunner:
         `SessionProtocol.begin` does.
         """
         began = self._services.clock.now()
+        self.ask(0.0)  # where nobody did: the first event of a stepped stream
         tick = self._begin(event_ids)
         assert self._protocol.flight is not None
         run = _Run(tick, self._protocol.flight.entries, show, began)

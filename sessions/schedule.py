@@ -65,65 +65,67 @@ class ContinuousSchedule:
 
 
 class SteppedSchedule:
-    """One chunk at the start (if `fresh`), then one for each event; a cancelled one is not owed again.
+    """One chunk for each event, and one for each that the opening script still has; a cancelled one is not
+    owed again, and a script goes on behind it with the next event.
 
     The chunk owed to an event takes every pending event up to it; events beyond it get their own.
     """
 
-    def __init__(self, protocol: SessionProtocol, fresh: bool = True) -> None:
+    def __init__(self, protocol: SessionProtocol) -> None:
         self._protocol = protocol
-        self._owed: deque[int | None] = deque([None])  # None: the first chunk, with all that is pending
-        if not fresh:
-            self._owed = deque(protocol.pending)
+        self._owed: deque[int] = deque(protocol.pending)
+        self._script_waits = False
 
     def due(self, now: float) -> float | None:
         """At once, where an owed chunk can begin."""
-        return None if self._next() is None else now
+        return now if self._next() is not None or self._scripted() else None
 
-    def take(self) -> Collection[int] | None:
+    def take(self) -> Collection[int]:
         """The events up to the one that the chunk is owed to; what was owed before it is served with it."""
         position = self._next()
-        assert position is not None, "a chunk is due before it is taken"
+        if position is None:
+            assert self._scripted(), "a chunk is due before it is taken"
+            self._script_waits = True  # until it is shown
+            return ()
         event_id = self._owed[position]
         for _ in range(position + 1):
             self._owed.popleft()
-        return None if event_id is None else self._until(event_id)
+        return self._until(event_id)
 
     def slack(self, now: float) -> float | None:
         """Worlds take turns."""
         return None
 
     def shown(self, now: float, output: ChunkOutput) -> None:
-        """Nothing follows from it."""
+        """The script goes on."""
+        self._script_waits = False
 
     def taken(self, event_id: int) -> None:
-        """Owe it a chunk."""
+        """Owe it a chunk, behind which a script goes on that was held."""
         self._owed.append(event_id)
 
     def restart(self, resume: bool) -> None:
-        """Where it resumes, the first chunk is owed; else what is pending: nothing, behind a reset."""
-        self._owed = deque([None] if resume else self._protocol.pending)
+        """What is pending is owed: nothing, behind a reset. A rewind holds the script, too."""
+        self._owed = deque(self._protocol.pending)
+        self._script_waits = not resume
 
     def _next(self) -> int | None:
         """The position of the first owed chunk that can begin."""
         pending = self._protocol.pending
         for position, event_id in enumerate(self._owed):
-            served = event_id is not None and event_id not in pending
-            if not served and self._protocol.can_begin(None if event_id is None else self._until(event_id)):
+            if event_id in pending and self._protocol.can_begin(self._until(event_id)):
                 return position
         return None
+
+    def _scripted(self) -> bool:
+        return not self._script_waits and self._protocol.scripted and self._protocol.can_begin(())
 
     def _until(self, event_id: int) -> list[int]:
         return [pending for pending in self._protocol.pending if pending <= event_id]
 
 
-def make_schedule(
-    spec: SessionSpec, protocol: SessionProtocol, chunk_s: float, fresh: bool = True
-) -> Schedule:
-    """The schedule of a session's mode; `chunk_s` is the media length of a chunk.
-
-    A stream that goes on (not `fresh`) owes its client no first chunk.
-    """
+def make_schedule(spec: SessionSpec, protocol: SessionProtocol, chunk_s: float) -> Schedule:
+    """The schedule of a session's mode; `chunk_s` is the media length of a chunk."""
     if spec.mode is Mode.STEPPED:
-        return SteppedSchedule(protocol, fresh)
+        return SteppedSchedule(protocol)
     return ContinuousSchedule(protocol, Pacer(spec.pacing, chunk_s))

@@ -1,9 +1,10 @@
 """The camera's state machine: controls in, three motions per block out. Pure; runs in the server, without
 torch.
 
-A state is JSON-like, with the field `mode`: `hold`, `script`, `trajectory`, `velocity` or `target`. A
-command of another mode begins a fresh state, so that held keys never outlive a switch. A block's
-conditioning is a tuple with one motion per latent frame, each an object with one of
+A state is JSON-like, with the field `mode`: `hold`, `script`, `trajectory`, `velocity`, `target`, or `spent`
+where one that ends has come to its end. A command of another mode begins a fresh state, so that held keys
+never outlive a switch. A block's conditioning is a tuple with one motion per latent frame, each an object
+with one of
 
 - `keys`: list of held keys;
 - `delta`: {translation, rotation}, composed on the right, in world units;
@@ -38,6 +39,7 @@ from engine.camera.slices import keys_by_slice
 
 State = Mapping[str, Any]
 IDLE: State = {"mode": "hold", "held": (), "pulse": (), "timeline": ()}
+SPENT: State = {"mode": "spent"}
 
 
 class CameraReducer:
@@ -81,18 +83,22 @@ class CameraReducer:
             case "hold":
                 return self._advance_hold(current)
             case "script":
-                frames = tuple(current["frames"])
-                now = (*frames[: self.frames], *(((),) * self.frames))[: self.frames]
-                return {"mode": "script", "frames": frames[self.frames :]}, _pressed(now)
+                return self._advance_script(current)
             case "trajectory":
                 poses, lenses = resample(current["poses"], current["intrinsics"], self.frames)
                 motions = zip(poses, lenses, strict=True)
-                return IDLE, tuple({"pose": pose, "intrinsics": lens} for pose, lens in motions)
+                return SPENT, tuple({"pose": pose, "intrinsics": lens} for pose, lens in motions)
             case "velocity":
                 return current, ({"delta": current["delta"]},) * self.frames
-            case mode:
-                assert mode == "target", mode
+            case "target":
                 return self._advance_target(current)
+            case mode:
+                assert mode == "spent", mode
+                return SPENT, _pressed(((),) * self.frames)
+
+    def spent(self, state: FrozenJson) -> bool:
+        """Whether a script has run out, a trajectory was followed, or a target is reached."""
+        return bool(_state(state)["mode"] == "spent")
 
     def _read(self, control: Control) -> Command:
         """A control is mostly applied right after it was validated: read once for both."""
@@ -111,13 +117,19 @@ class CameraReducer:
             first = pulse or held
         return {**IDLE, "held": held}, _pressed((first, *frames[1:]))
 
+    def _advance_script(self, state: State) -> tuple[FrozenJson, FrozenJson]:
+        frames = tuple(state["frames"])
+        now = (*frames[: self.frames], *(((),) * self.frames))[: self.frames]
+        left = frames[self.frames :]
+        return {"mode": "script", "frames": left} if left else SPENT, _pressed(now)
+
     def _advance_target(self, state: State) -> tuple[FrozenJson, FrozenJson]:
         left: int = state["left"]
         motions: list[FrozenJson] = []
         for _ in range(self.frames):
             motions.append({"toward": {**state["pose"], "fraction": 1 / left}} if left else {"keys": ()})
             left = max(0, left - 1)
-        return {**state, "left": left} if left else IDLE, tuple(motions)
+        return {**state, "left": left} if left else SPENT, tuple(motions)
 
 
 def _hold(state: State, hold: Hold) -> FrozenJson:

@@ -38,6 +38,7 @@ async def test_sigterm_tells_every_stream_closes_with_1001_and_exits_0(
             client.stream(prompt="a meadow", mode="stepped") as second,
             client.socket() as silent,
         ):
+            await second.keys("w")
             await asyncio.gather(first.chunk(), second.chunk())
             process.send_signal(signal.SIGTERM)
             await asyncio.gather(first.done(), second.done(), silent.socket.wait_closed())

@@ -68,7 +68,7 @@ async def test_it_is_byte_for_byte_what_a_stepped_session_streams(
     assert generate(folder, tmp_path / "v.mp4", "--actions", walk).exit_code == 0
     server = await start_server(LocalEngine(make_host(str(folder), threads=1)))
     fields = {"scene": "meadow", "prompt": "a meadow", "seed": 9, "mode": "stepped"}
-    extra = {"camera_action_script": CHUNKS[:1]}  # the first chunk comes without an event
+    extra = {"camera_action_script": CHUNKS[:1]}  # the first chunk comes by the script
     async with server.client.stream(**fields, extra_params=extra) as stream:
         streamed = (await stream.chunk()).data
         for prompt, frames in (("a desert", CHUNKS[1]), (None, CHUNKS[2])):

@@ -106,9 +106,9 @@ async def test_metrics_tell_sessions_stages_latencies_and_closes(server: Any) ->
     assert before["worldline_sessions|active"] == 0
     assert before["worldline_engine_ready"] == 1
     async with server.client.stream(prompt="a meadow", mode="stepped", session_id="seen") as stream:
-        await stream.chunk()
-        await stream.keys("w")
-        await stream.chunk()
+        for key in "dw":
+            await stream.keys(key)
+            await stream.chunk()
         await stream.interact(prompt=" ")
         await stream.message("session.interaction.rejected")
         during = await samples(server)
@@ -122,8 +122,8 @@ async def test_metrics_tell_sessions_stages_latencies_and_closes(server: Any) ->
     for stage in ("queue", "denoise", "decode", "encode", "commit", "overhead"):
         assert after[f"worldline_chunk_stage_seconds_count|{stage}"] == 2
     assert after["worldline_first_chunk_seconds_count"] == 1
-    assert after["worldline_control_to_frame_seconds_count"] == 1
-    assert after["worldline_events_total|accepted"] == 1
+    assert after["worldline_control_to_frame_seconds_count"] == 2
+    assert after["worldline_events_total|accepted"] == 2
     assert after["worldline_events_total|invalid_request"] == 1
     assert after["worldline_sessions_closed_total|stopped"] == 1
     assert after["worldline_socket_closes_total|1000"] == 1

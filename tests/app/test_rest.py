@@ -235,6 +235,7 @@ async def test_chunks_over_rest_need_a_stepped_session_that_no_socket_plays(serv
     assert (error.status, error.code) == (409, "not_stepped")
     stepped = await server.client.create(**STEPPED)
     async with server.client.stream(session_id=stepped["session_id"], token=stepped["token"]) as stream:
+        await stream.keys("w")
         await stream.chunk()
         error = await refused(server.client.run_chunk(stepped["session_id"]))
         assert (error.status, error.code) == (409, "already_playing")

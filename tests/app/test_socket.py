@@ -113,7 +113,6 @@ async def test_a_stream_of_so_many_frames_ends_by_itself(server: Any) -> None:
 
 async def test_an_interaction_is_queued_and_named_by_the_chunk_that_shows_it(server: Any) -> None:
     async with server.client.stream(**MEADOW, mode="stepped") as stream:
-        await stream.chunk()
         await stream.keys("w", event_id="walk")
         assert (await stream.receive())["event_id"] == "walk"
         shown = (await stream.chunk()).metadata
@@ -128,7 +127,6 @@ async def test_an_interaction_is_queued_and_named_by_the_chunk_that_shows_it(ser
 async def test_keys_change_the_picture(server: Any) -> None:
     async def second_chunk(*keys: str) -> list[Any]:
         async with server.client.stream(**MEADOW, seed=1, mode="stepped", format="annexb") as stream:
-            await stream.chunk()
             await stream.keys(*keys)
             return decoded((await stream.chunk()).data, "h264")
 
@@ -138,11 +136,32 @@ async def test_keys_change_the_picture(server: Any) -> None:
 
 async def test_a_velocity_in_vllm_omni_s_form_is_taken(server: Any) -> None:
     async with server.client.stream(**MEADOW, mode="stepped") as stream:
-        await stream.chunk()
         pose = {"translation": [0, 0, 0.1], "rotation": [0, 0, 0, 1]}
         await stream.interact(camera={"mode": "velocity", "data": pose}, event_id="v", transition_chunks=1)
         assert (await stream.message("session.interaction.queued"))["event_id"] == "v"
         assert (await stream.chunk()).metadata["started_event_ids"] == ["v"]
+
+
+async def test_a_target_that_is_reached_completes_its_event(server: Any) -> None:
+    pose = {"translation": [0, 0, 0.6], "rotation": [0, 0, 0, 1]}
+    seen = []
+    async with server.client.stream(**MEADOW) as stream:
+        await stream.interact(camera={"mode": "target", "data": pose}, event_id="there", transition_chunks=2)
+        while not seen or not seen[-1]["completed_event_ids"]:
+            seen.append((await stream.chunk()).metadata)
+    first = next(index for index, chunk in enumerate(seen) if chunk["started_event_ids"])
+    told = [(chunk["active_event_ids"], chunk["completed_event_ids"]) for chunk in seen[first:]]
+    assert told == [(["there"], []), ([], ["there"])]
+
+
+async def test_a_stepped_stream_waits_for_its_first_interaction(server: Any) -> None:
+    async with server.client.stream(**MEADOW, mode="stepped") as stream:
+        await stream.send("session.ping")
+        assert (await stream.receive())["type"] == "session.pong"
+        await stream.keys("w", event_id="walk")
+        chunk = await stream.chunk()
+        assert chunk.metadata["generation_chunk_index"] == 0
+        assert chunk.metadata["started_event_ids"] == ["walk"]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +201,6 @@ async def test_a_bad_interaction_is_rejected_by_name_and_the_stream_goes_on(
     server: Any, body: dict[str, Any], code: str, field: str
 ) -> None:
     async with server.client.stream(**MEADOW, mode="stepped") as stream:
-        await stream.chunk()
         await stream.send("session.interaction", interaction={"event_id": "bad", **body})
         rejected = await stream.receive()
         assert (rejected["type"], rejected["event_id"]) == ("session.interaction.rejected", "bad")
@@ -193,7 +211,6 @@ async def test_a_bad_interaction_is_rejected_by_name_and_the_stream_goes_on(
 
 async def test_nan_in_an_interaction_is_rejected(server: Any) -> None:
     async with server.client.stream(**MEADOW, mode="stepped") as stream:
-        await stream.chunk()
         await stream.socket.send(
             '{"type": "session.interaction", "interaction": {"event_id": "n", "event": NaN}}'
         )
@@ -207,7 +224,6 @@ async def test_nan_in_an_interaction_is_rejected(server: Any) -> None:
 
 async def test_a_too_long_interaction_is_rejected_and_the_stream_goes_on(server: Any) -> None:
     async with server.client.stream(**MEADOW, mode="stepped") as stream:
-        await stream.chunk()
         await stream.interact(prompt="x" * 131_072)
         rejected = await stream.receive()
         assert (rejected["type"], rejected["code"]) == ("session.interaction.rejected", "message_too_large")
@@ -217,7 +233,6 @@ async def test_a_too_long_interaction_is_rejected_and_the_stream_goes_on(server:
 
 async def test_one_event_id_with_two_payloads_is_a_conflict(server: Any) -> None:
     async with server.client.stream(**MEADOW, mode="stepped") as stream:
-        await stream.chunk()
         await stream.interact(prompt="a desert", event_id="e")
         await stream.chunk()
         await stream.interact(prompt="a city", event_id="e")
@@ -227,7 +242,6 @@ async def test_one_event_id_with_two_payloads_is_a_conflict(server: Any) -> None
 
 async def test_unknown_messages_are_warned_of_and_the_stream_goes_on(server: Any) -> None:
     async with server.client.stream(**MEADOW, mode="stepped") as stream:
-        await stream.chunk()
         for kind, field in [
             ("session.dance", "type"),
             ("session.start", "type"),
@@ -277,9 +291,11 @@ async def test_reset_starts_a_new_epoch_and_waits_for_a_prompt(server: Any) -> N
 
 async def test_a_reset_that_resumes_plays_the_same_first_chunk_again(server: Any) -> None:
     async with server.client.stream(**MEADOW, format="annexb", mode="stepped") as stream:
+        await stream.keys("w")
         first = await stream.chunk()
         await stream.send("session.reset", resume=True)
         await stream.message("session.reset")
+        await stream.keys("w")
         assert (await stream.chunk()).data == first.data
 
 
@@ -294,6 +310,7 @@ async def test_cancel_drops_the_chunk_in_flight_and_the_stream_goes_on(start_ser
 
 async def test_an_acknowledgement_is_taken_in_silence(server: Any) -> None:
     async with server.client.stream(**MEADOW, mode="stepped") as stream:
+        await stream.keys("w")
         await stream.chunk()
         await stream.send("session.ack", transport_chunk_index=0)
         await stream.send("session.ping")
@@ -512,7 +529,6 @@ async def test_one_client_s_bad_messages_harm_no_other_stream(server: Any) -> No
 async def test_a_client_that_neither_reads_nor_writes_is_let_go(start_server: Start) -> None:
     server = await start_server(stall_timeout_s=0.1, resume_grace_s=0)
     async with server.client.stream(**MEADOW, mode="stepped") as stream:
-        await stream.chunk()
         with pytest.raises(ServerError) as stalled:
             await stream.receive()
     assert (stalled.value.code, stalled.value.close_code) == ("stalled", 4408)

@@ -60,7 +60,7 @@ def keys(*pressed: str) -> Control:
 
 
 class KeysReducer:
-    """Counts blocks and keeps the keys; `bad` is refused."""
+    """Counts blocks and keeps the keys; `bad` is refused. Behind `script`, each key is for one block."""
 
     track = "camera"
     schemas = ("keys.v1",)
@@ -76,7 +76,12 @@ class KeysReducer:
         return FrozenDict(keys=tuple(control.data["keys"]), blocks=state["blocks"])
 
     def advance(self, state: FrozenJson) -> tuple[FrozenJson, FrozenJson]:
-        return FrozenDict(keys=state["keys"], blocks=state["blocks"] + 1), state
+        keys = state["keys"]
+        left = keys[:-1] if keys[:1] == ("script",) and len(keys) > 1 else keys
+        return FrozenDict(keys=left, blocks=state["blocks"] + 1), state
+
+    def spent(self, state: FrozenJson) -> bool:
+        return bool(state["keys"] == ("script",))
 
 
 class ManualClock:
@@ -263,16 +268,22 @@ class MemorySnapshots:
 
     def __init__(self) -> None:
         self.data: dict[tuple[str, Point], bytes] = {}
+        self.sessions: dict[tuple[str, Point], bytes] = {}
         self.full = False
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
-    async def save(self, world: str, point: Point, data: bytes) -> None:
+    async def save(self, world: str, point: Point, data: bytes, session: bytes = b"") -> None:
         if self.full:
             raise StorageUnavailable("no space left on device")
         self.data[world, point] = data
+        self.sessions[world, point] = session
+
+    async def session(self, world: str) -> bytes | None:
+        kept = [self.sessions.get((world, point)) for point in reversed(await self.points(world))]
+        return next(filter(None, kept), None)
 
     async def newest(self, world: str, usable: Callable[[Point], bool] = any_point) -> StoredSnapshot | None:
         points = [point for point in await self.points(world) if usable(point)]

@@ -8,6 +8,7 @@ import pytest
 from session_fixtures import KeysReducer, keys
 
 from engine.api import Control, Tick
+from sessions.conditions import EventMarks
 from sessions.entry import make_entry
 from sessions.errors import (
     EchoMismatch,
@@ -339,6 +340,26 @@ def test_a_chunk_says_which_events_it_starts_has_in_force_and_completes(protocol
     assert protocol.flight.marks.started == ("left", "right")
     assert protocol.flight.marks.active == ("rain", "right")
     assert protocol.flight.marks.completed == ("walk", "left")
+
+
+def test_an_event_is_completed_by_the_chunk_that_its_control_is_spent_with(protocol: SessionProtocol) -> None:
+    protocol.accept(press(1, "script", "w", "w"), name="walk")
+    protocol.accept(Event(2, "rain"), name="rain")
+    marks = []
+    for _ in range(3):
+        tick = protocol.begin("r")
+        marks.append(protocol.ready(tick))
+        protocol.show()
+        protocol.commit(tick)
+    assert [one.started for one in marks] == [("walk", "rain"), (), ()]
+    assert [one.active for one in marks] == [("walk", "rain"), ("rain",), ("rain",)]
+    assert [one.completed for one in marks] == [(), ("walk",), ()]
+
+
+def test_an_event_whose_prompt_lasts_outlives_its_spent_control(protocol: SessionProtocol) -> None:
+    protocol.accept(Event(1, "rain", press(1, "script", "w").controls), name="both")
+    protocol.begin("r")
+    assert protocol.flight.marks == EventMarks(started=("both",), active=("both",), completed=())
 
 
 def test_a_chunk_can_take_some_of_the_pending_events(protocol: SessionProtocol) -> None:

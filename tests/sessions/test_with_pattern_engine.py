@@ -87,7 +87,9 @@ async def test_a_stream_of_each_mode_plays_to_its_end(tmp_path: Path, mode: Mode
     pacing = Pacing(to_media_time=False)
     session = await manager.create(replace(spec, mode=mode, format=Format.M4S, num_frames=33, pacing=pacing))
     outputs = []
-    async for output in session.play():
+    outbox = session.play()
+    await session.interact("key", None, press(0, "w").controls)
+    async for output in outbox:
         outputs.append(output)
         if isinstance(output, ChunkOutput):
             await session.interact(f"key-{len(outputs)}", None, press(0, "w").controls)

@@ -239,6 +239,41 @@ def test_states_are_never_changed_in_place() -> None:
         state = after
 
 
+@pytest.mark.parametrize(
+    ("control", "lasts"),
+    [
+        (script("w", "a", "d", "w"), 2),
+        (script(), 1),
+        (se3("target", [0, 0, 1], [0, 0, 0, 1]), 1),
+        (se3("target", [0, 0, 1], [0, 0, 0, 1], chunks=0), 1),
+        (se3("target", [0, 0, 1], [0, 0, 0, 1], chunks=4), 4),
+        (Control("camera", TRAJECTORY, {"poses": [pose(0, 0, 1)], "intrinsics": [[500, 500, 416, 240]]}), 1),
+    ],
+)
+def test_a_control_is_spent_with_the_last_block_that_it_moves(control: Control, lasts: int) -> None:
+    state = REDUCER.apply(REDUCER.initial(), control)
+    spent = []
+    for _ in range(lasts + 1):
+        spent.append(REDUCER.spent(state))
+        state, _ = REDUCER.advance(state)
+    assert spent == [False] * lasts + [True]
+    assert REDUCER.spent(state)
+    assert REDUCER.advance(state)[1] == tuple({"keys": ()} for _ in range(3))
+    assert keys_after(state, hold("w")) == [["w"]] * 3
+
+
+def keys_after(state: FrozenJson, control: Control) -> list[list[str]]:
+    return [list(motion["keys"]) for motion in blocks(control, count=1, state=state)[0]]
+
+
+@pytest.mark.parametrize("control", [hold("w"), hold(""), se3("velocity", [0, 0, 1], [0, 0, 0, 1])])
+def test_a_control_that_lasts_until_it_is_replaced_is_never_spent(control: Control) -> None:
+    state = REDUCER.apply(REDUCER.initial(), control)
+    for _ in range(20):
+        state, _ = REDUCER.advance(state)
+        assert not REDUCER.spent(state)
+
+
 def test_the_reducer_imports_no_torch() -> None:
     code = "import sys, engine.camera.reducer; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
