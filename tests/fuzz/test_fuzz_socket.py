@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -50,10 +51,11 @@ def play(url: str, opening: str, messages: list[str]) -> int:
     with connect(
         "ws" + url.removeprefix("http") + SOCKET_PATH, compression=None, max_size=None, proxy=None
     ) as socket:
-        try:
+        with suppress(ConnectionClosed):
             for text in [opening, *messages, '{"type": "session.close"}']:
                 socket.send(text.encode("utf-8", "replace").decode())
                 sent += 1
+        try:
             while True:
                 received = socket.recv(timeout=30)
                 if isinstance(received, str):
