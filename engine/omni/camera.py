@@ -19,7 +19,7 @@ def control_of(motions: Sequence[Mapping[str, Any]], path: Path, width: int, hei
     """One control for one block; `path` is where `motions` lead at a picture size in pixels."""
     if all("keys" in motion for motion in motions):
         frames = tuple(tuple(motion["keys"]) for motion in motions)
-        return Control(TRACK, ACTIONS, {"frames": frames})
+        return Control(TRACK, ACTIONS, {"mode": "frames", "frames": frames})
     poses: FrozenJson = tuple(tuple(tuple(row) for row in pose) for pose in path.poses)
     lenses = tuple(_in_reference(lens, width, height) for lens in path.intrinsics)
     return Control(TRACK, TRAJECTORY, {"poses": poses, "intrinsics": lenses})

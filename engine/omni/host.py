@@ -97,6 +97,12 @@ class OmniHost:
         self._remote = Remote(omni, thread, codec, frames, TICK_TIMEOUT_S, patience)
         return self._model_card(card, frames)
 
+    def stop(self) -> None:
+        """End vLLM-Omni and the thread that talks to it; idempotent."""
+        if self._remote is not None:
+            self._remote.omni.stop()
+            self._remote.thread.stop()
+
     def open(self, request: OpenWorld) -> OmniWorld:
         """Make a world. Raises `WorldRefused` or `CapacityReached`. Its session there begins with a tick."""
         assert self._remote is not None and self._card is not None, "load comes first"

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+import numpy as np
 from PIL import Image
 from torch import Tensor
 
@@ -53,15 +54,7 @@ class InstalledOmni:
 
     async def run_tick(self, opening: Opening, tick: OmniTick) -> OmniChunk:
         """See `Omni.run_tick`. What vLLM-Omni says is told as it is, before anything is checked here."""
-        consumer = self._published.consumer(
-            self._client,
-            prompt_provider=lambda asked: {
-                "prompt": asked.prompt,
-                "multi_modal_data": {"image": Image.fromarray(opening.image)},
-            },
-            sampling_params_list=[self._sampling(opening)],
-            diffusion_stage_id=STAGE,
-        )
+        consumer = self._consumer(opening)
         output = await _told(consumer.execute_tick(self._request(tick)))
         if output.error is not None:
             raise OmniFailed(str(output.error))
@@ -80,14 +73,29 @@ class InstalledOmni:
         await _told(self._lifecycle.close_session(session_id))
 
     async def check(self) -> None:
-        """See `Omni.check`."""
+        """See `Omni.check`; also where its consumer refuses the deployment, e.g. for two replicas."""
         await _told(self._client.check_health())
+        self._consumer(Opening(np.zeros((16, 16, 3), np.uint8), seed=0, flow_shift=None, steps=1))
 
     def stop(self) -> None:
         """See `Omni.stop`."""
         if not self._stopped:
             self._stopped = True
             self._client.shutdown()
+
+    def _consumer(self, opening: Opening) -> Any:
+        try:
+            return self._published.consumer(
+                self._client,
+                prompt_provider=lambda asked: {
+                    "prompt": asked.prompt,
+                    "multi_modal_data": {"image": Image.fromarray(opening.image)},
+                },
+                sampling_params_list=[self._sampling(opening)],
+                diffusion_stage_id=STAGE,
+            )
+        except (ValueError, TypeError) as error:
+            raise OmniFailed(str(error)) from error
 
     def _request(self, tick: OmniTick) -> Any:
         control = self._published.control(
@@ -119,20 +127,32 @@ def connect(deployment: Deployment, timeout_s: float) -> InstalledOmni:
     """Start vLLM-Omni and wait until its model is loaded. Raises `OmniFailed`."""
     try:
         from vllm_omni.entrypoints.async_omni import AsyncOmni
-        from vllm_omni.experimental import ar_diffusion
-        from vllm_omni.inputs.data import OmniDiffusionSamplingParams
+
+        published = published_classes()
     except ImportError as missing:
         raise OmniFailed(f"vLLM-Omni can't be used: {missing}; pip install 'worldline[omni]'") from missing
-    published = Published(
-        ar_diffusion.ARDiffusionTickRequest,
-        ar_diffusion.ARDiffusionControlInput,
-        ar_diffusion.ARDiffusionOmniTickConsumer,
-        ar_diffusion.ARDiffusionWorkerLifecycle,
-        OmniDiffusionSamplingParams,
-    )
     with deployment.path() as path:
         client = AsyncOmni(model=str(deployment.folder), deploy_config=path)
     return InstalledOmni(client, published, timeout_s)
+
+
+def published_classes() -> Published:
+    """Those of the installed package. Raises `ImportError`."""
+    from vllm_omni.experimental.ar_diffusion.consumer import ARDiffusionOmniTickConsumer
+    from vllm_omni.experimental.ar_diffusion.session import ARDiffusionWorkerLifecycle
+    from vllm_omni.experimental.ar_diffusion.tick_protocol import (
+        ARDiffusionControlInput,
+        ARDiffusionTickRequest,
+    )
+    from vllm_omni.inputs.data import OmniDiffusionSamplingParams
+
+    return Published(
+        ARDiffusionTickRequest,
+        ARDiffusionControlInput,
+        ARDiffusionOmniTickConsumer,
+        ARDiffusionWorkerLifecycle,
+        OmniDiffusionSamplingParams,
+    )
 
 
 async def _told(work: Awaitable[T]) -> T:
