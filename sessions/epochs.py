@@ -19,7 +19,7 @@ from sessions.errors import (
     SessionSuspended,
     SessionTombstoned,
 )
-from sessions.history import History, read_history
+from sessions.history import History
 from sessions.intake import Intake
 from sessions.outputs import ResetDone, Rewound
 from sessions.pen import Pen
@@ -131,9 +131,7 @@ class Epochs:
                 return await make(fork)
             history = await self._history(at, "at_chunk")
             source = self._world if at == head and self._world.present else None
-            last = history.line[at - 1].begun.tick if at else None
-            epoch = self._protocol.epoch if last is None else last.epoch
-            world = self._world.name if last is None else last.world
+            world, epoch = history.place_at(at) or (self._world.name, self._protocol.epoch)
             conditions = history.conditions_at(at)
             origin = facts.Origin(
                 self._protocol.session_id, world, epoch, at, history.floor_at(at), conditions
@@ -171,8 +169,8 @@ class Epochs:
 
     async def _history(self, chunks: int, field: str) -> History:
         """The session's history; raises `NoSuchChunk` where it has fewer chunks."""
-        head, services = self._protocol.chunk_index, self._services
+        head, archive = self._protocol.chunk_index, self._services.archive
         if not 0 <= chunks <= head:
             raise NoSuchChunk(f"{field} is {chunks}: {head} chunks are committed", field=field)
-        pending = services.limits.pending_events
-        return await read_history(services.journal, self._world.name, services.reducers, pending)
+        history = await archive.recent(self._world.name)
+        return await archive.whole(self._world.name) if chunks < history.base else history

@@ -45,21 +45,21 @@ def as_json(fact: Fact) -> dict[str, Any]:
     """Its content as JSON data; a start's image is left out."""
     if isinstance(fact, facts.SessionOpened):
         fact = replace(fact, spec=replace(fact.spec, image=None))
-    plain: dict[str, Any] = _plain(fact)
-    return plain
+    content: dict[str, Any] = plain(fact)
+    return content
 
 
-def _plain(value: Any) -> Any:
-    """As `dataclasses.asdict`, but what is frozen JSON already is taken as it is."""
+def plain(value: Any) -> Any:
+    """Dataclasses as dicts, as `dataclasses.asdict`; but what is frozen JSON already is taken as it is."""
     kind = type(value)
     if kind is tuple:
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     names = _FIELDS.get(kind)
     if names is None:
         if not is_dataclass(kind):
             return value
         names = _FIELDS[kind] = tuple([field.name for field in fields(kind)])
-    return {name: _plain(getattr(value, name)) for name in names}
+    return {name: plain(getattr(value, name)) for name in names}
 
 
 _FIELDS: dict[type[Any], tuple[str, ...]] = {}  # of the dataclasses that facts are made of
@@ -85,7 +85,8 @@ def _controls(data: Any) -> tuple[Control, ...]:
     return tuple(map(_control, data))
 
 
-def _event(data: Json) -> Event:
+def event_of(data: Json) -> Event:
+    """The event that was `plain`."""
     return Event(data["event_id"], data["prompt"], _controls(data["controls"]))
 
 
@@ -104,13 +105,14 @@ def _spec(data: Json, image: bytes | None) -> SessionSpec:
     return SessionSpec(**values)
 
 
-def _conditions(data: Json) -> Conditions:
+def conditions_of(data: Json) -> Conditions:
+    """The conditions that were `plain`."""
     controls, states, sources = _controls(data["controls"]), data["states"], data["sources"]
     return Conditions(data["prompt"], controls, states, sources)
 
 
 def _origin(data: Json | None) -> facts.Origin | None:
-    return None if data is None else facts.Origin(**{**data, "conditions": _conditions(data["conditions"])})
+    return None if data is None else facts.Origin(**{**data, "conditions": conditions_of(data["conditions"])})
 
 
 def _opened(data: Json, image: bytes | None) -> facts.SessionOpened:
@@ -119,7 +121,7 @@ def _opened(data: Json, image: bytes | None) -> facts.SessionOpened:
 
 
 def _rewound(data: Json, _: bytes | None) -> facts.SessionRewound:
-    return facts.SessionRewound(data["epoch"], data["chunks"], _conditions(data["conditions"]))
+    return facts.SessionRewound(data["epoch"], data["chunks"], conditions_of(data["conditions"]))
 
 
 def _flat(kind: type[Any]) -> Callable[[Json, bytes | None], Fact]:
@@ -129,7 +131,7 @@ def _flat(kind: type[Any]) -> Callable[[Json, bytes | None], Fact]:
 _FLAT = ("committed", "failed", "reset", "suspended", "cleanup_failed", "closed")
 _READERS: dict[str, Callable[[Json, bytes | None], Fact]] = {
     "opened": _opened,
-    "event": lambda d, _: facts.EventAccepted(_event(d["event"]), d["digest"], d["name"]),
+    "event": lambda d, _: facts.EventAccepted(event_of(d["event"]), d["digest"], d["name"]),
     "begun": lambda d, _: facts.ChunkBegun(_tick(d["tick"]), d["frames_digest"], d["transport_index"]),
     "rewound": _rewound,
     **{name: _flat(_KINDS[name]) for name in _FLAT},

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 from urllib.parse import unquote
 
 from sessions.disk import Disk, folder_of
@@ -23,8 +23,9 @@ log = logging.getLogger(__name__)
 KEEP: Final = 8
 MAX_BYTES: Final = 2 * 2**30
 
-_MAGIC: Final = b"worldline snapshot 1\n"
-_HEAD: Final = struct.Struct(">Q32s")  # bytes of the data, their SHA-256
+_MAGIC: Final = b"worldline snapshot 2\n"
+_HEAD: Final = struct.Struct(">QI32s32s")  # bytes of the data, of the session; their SHA-256s
+_START: Final = len(_MAGIC) + _HEAD.size
 _SUFFIX, _UNFINISHED = ".snapshot", ".part"
 
 
@@ -63,9 +64,13 @@ class FolderSnapshots:
         """Write what waits; idempotent."""
         await self._disk.stop()
 
-    async def save(self, world: str, point: Point, data: bytes) -> None:
+    async def save(self, world: str, point: Point, data: bytes, session: bytes = b"") -> None:
         """Keep a snapshot, then prune what is too much."""
-        self._tell(await self._disk.do(lambda: self._files.save(world, point, data)))
+        self._tell(await self._disk.do(lambda: self._files.save(world, point, data, session)))
+
+    async def session(self, world: str) -> bytes | None:
+        """What the newest snapshot keeps of its session."""
+        return await self._disk.do(lambda: self._files.session(world))
 
     async def newest(self, world: str, usable: Callable[[Point], bool] = any_point) -> StoredSnapshot | None:
         """The snapshot at the last usable point that is whole."""
@@ -121,14 +126,15 @@ class SnapshotFolder:
             self._enter(world, point, size)
         return self._make_room()
 
-    def save(self, world: str, point: Point, data: bytes) -> list[Pruned]:
+    def save(self, world: str, point: Point, data: bytes, session: bytes = b"") -> list[Pruned]:
         """Write a snapshot; what was pruned for it. Raises `StorageUnavailable` for one beyond the quota."""
-        size = len(_MAGIC) + _HEAD.size + len(data)
+        size = _START + len(session) + len(data)
         if size > self._max_bytes:
             raise StorageUnavailable(f"a snapshot of {size} bytes is beyond the {self._max_bytes} of all")
         path = self._path(world, point)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, _HEAD.pack(len(data), hashlib.sha256(data).digest()), data)
+        sums = hashlib.sha256(data).digest(), hashlib.sha256(session).digest()
+        _write(path, _HEAD.pack(len(data), len(session), *sums), session, data)
         self._enter(world, point, size)
         surplus = superfluous(sorted(self._files[world]), self._keep)
         thinned = [self._remove(world, old, f"a world keeps {self._keep}") for old in surplus]
@@ -137,12 +143,24 @@ class SnapshotFolder:
     def newest(self, world: str, usable: Callable[[Point], bool]) -> StoredSnapshot | None:
         """The last usable one that can be read; those that can't are removed."""
         for point in filter(usable, reversed(self.points(world))):
-            try:
-                return StoredSnapshot(world, point, _read(self._path(world, point)))
-            except (OSError, ValueError) as error:
-                log.warning("%s of world %s is passed over and removed: %s", _named(point), world, error)
-                self._remove(world, point, "damaged")
+            if (data := self._whole(world, point, _read)) is not None:
+                return StoredSnapshot(world, point, data)
         return None
+
+    def session(self, world: str) -> bytes | None:
+        """What the last one that keeps a session does; those whose session can't be read are removed."""
+        for point in reversed(self.points(world)):
+            if session := self._whole(world, point, _read_session):
+                return session
+        return None
+
+    def _whole(self, world: str, point: Point, read: Callable[[Path], bytes]) -> bytes | None:
+        try:
+            return read(self._path(world, point))
+        except (OSError, ValueError) as error:
+            log.warning("%s of world %s is passed over and removed: %s", _named(point), world, error)
+            self._remove(world, point, "damaged")
+            return None
 
     def points(self, world: str) -> list[Point]:
         """The points that have a file, rising."""
@@ -197,12 +215,12 @@ def _point_of(path: Path) -> Point | None:
     return Point(int(epoch), int(chunks))
 
 
-def _write(path: Path, head: bytes, data: bytes) -> None:
+def _write(path: Path, head: bytes, session: bytes, data: bytes) -> None:
     """All or nothing, also where the process is killed or the disk is full."""
     unfinished = path.with_suffix(_UNFINISHED)
     try:
         with unfinished.open("wb") as file:
-            file.writelines((_MAGIC, head, data))
+            file.writelines((_MAGIC, head, session, data))
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
@@ -223,14 +241,30 @@ def _sync_folder(folder: Path) -> None:
 
 def _read(path: Path) -> bytes:
     """The data. Raises `ValueError` where the file is damaged."""
-    content = path.read_bytes()
-    start = len(_MAGIC) + _HEAD.size
-    if not content.startswith(_MAGIC) or len(content) < start:
-        raise ValueError(f"{path.name} does not begin as a snapshot does")
-    length, checksum = _HEAD.unpack(content[len(_MAGIC) : start])
-    data = content[start:]
+    with path.open("rb") as file:
+        length, aside, checksum, _ = _head(file)
+        file.seek(aside, os.SEEK_CUR)
+        data = file.read()
     if len(data) != length:
         raise ValueError(f"{path.name} holds {len(data)} bytes of {length}")
     if hashlib.sha256(data).digest() != checksum:
         raise ValueError(f"the checksum of {path.name} is wrong")
     return data
+
+
+def _read_session(path: Path) -> bytes:
+    """What is kept of the session. Raises `ValueError` where that is damaged."""
+    with path.open("rb") as file:
+        _, length, _, checksum = _head(file)
+        session = file.read(length)
+    if len(session) != length or hashlib.sha256(session).digest() != checksum:
+        raise ValueError(f"the session in {path.name} is damaged")
+    return session
+
+
+def _head(file: BinaryIO) -> tuple[int, int, bytes, bytes]:
+    head = file.read(_START)
+    if not head.startswith(_MAGIC) or len(head) < _START:
+        raise ValueError(f"{Path(file.name).name} does not begin as a snapshot does")
+    length, session_length, checksum, session_checksum = _HEAD.unpack(head[len(_MAGIC) :])
+    return length, session_length, checksum, session_checksum

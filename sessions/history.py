@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 from engine.api import Reducer
 from sessions import facts
+from sessions.checkpoint import Checkpoint
 from sessions.conditions import Conditions, EventMarks
 from sessions.entry import Entry
 from sessions.errors import JournalCorrupt, SessionError
 from sessions.facts import ChunkBegun, Fact
 from sessions.journal import Journal
 from sessions.protocol import SessionProtocol
+from sessions.snapshots import Point
 from sessions.spec import SessionSpec
 from sessions.state import SessionState
 
@@ -32,7 +34,8 @@ class History:
     """A session as its facts leave it.
 
     `line` holds the chunks that its world has run, the first one first: those of its current epoch, and
-    behind a rewind or fork those of before.
+    behind a rewind or fork those of before. Where it was read from a checkpoint on, the first `base` of them
+    are only counted: the last of these is the one at `base_point`.
 
     A chunk that was begun and not committed is in the protocol's flight, and shown: its very tick has to be
     run again. `flight` is its fact.
@@ -40,25 +43,57 @@ class History:
 
     opened: facts.SessionOpened
     protocol: SessionProtocol
-    start: Conditions  # before the first chunk of the line
+    start: Conditions  # before the first chunk of `line`
     line: list[Link] = field(default_factory=list)
     flight: Link | None = None
     transport_index: int = 0  # the next chunk's
     count: int = 1  # of facts
     revived: bool = False  # by `Sleepers`
+    base: int = 0
+    base_floor: int = 0
+    base_point: Point | None = None
+    base_transport_index: int = 0  # of the first chunk behind `base`
 
     @property
     def spec(self) -> SessionSpec:
         """What it was opened with, image included."""
         return self.opened.spec
 
+    @property
+    def chunks(self) -> int:
+        """How many chunks its world has run."""
+        return self.base + len(self.line)
+
     def conditions_at(self, chunks: int) -> Conditions:
-        """What was in force when so many chunks of the line were committed."""
-        return self.line[chunks - 1].after if chunks else self.start
+        """What was in force when so many chunks of the line, at least `base`, were committed."""
+        return self.line[chunks - self.base - 1].after if chunks > self.base else self.start
 
     def floor_at(self, chunks: int) -> int:
         """The event floor of then."""
-        return self.line[chunks - 1].floor if chunks else 0
+        return self.line[chunks - self.base - 1].floor if chunks > self.base else self.base_floor
+
+    def place_at(self, chunks: int) -> tuple[str, int] | None:
+        """The world and epoch of the last of so many chunks, at least `base`; None of none."""
+        if chunks > self.base:
+            tick = self.line[chunks - self.base - 1].begun.tick
+            return tick.world, tick.epoch
+        return None if self.base_point is None else (self.protocol.world, self.base_point.epoch)
+
+    def on_line(self, point: Point) -> bool:
+        """Whether a snapshot of its own world at this point is, or may be, of use to it."""
+        if self.base_point is not None and point <= self.base_point:
+            return True
+        ticks = (link.begun.tick for link in self.line)
+        return any(point == Point(tick.epoch, tick.chunk_index + 1) for tick in ticks)
+
+    def go_to(self, checkpoint: Checkpoint) -> None:
+        """Pass over the facts up to a checkpoint."""
+        standing = checkpoint.standing
+        self.protocol.stand(standing)
+        self.count = checkpoint.facts
+        self.transport_index = self.base_transport_index = checkpoint.transport_index
+        self.base, self.base_floor, self.start = standing.chunk_index, standing.floor, standing.conditions
+        self.base_point = checkpoint.point
 
     def follow(self, fact: Fact) -> None:
         """One fact more. Raises `JournalCorrupt` where it can't follow from those before it."""
@@ -87,7 +122,7 @@ class History:
                 self._new_epoch(fact.epoch, 0, protocol.conditions)
             case facts.SessionRewound():
                 protocol.rewind(fact.chunks, fact.conditions)
-                self._new_epoch(fact.epoch, fact.chunks, self.start)
+                self._new_epoch(fact.epoch, fact.chunks, self.start if fact.chunks else fact.conditions)
             case facts.SessionSuspended():
                 pass
             case facts.CleanupFailed():
@@ -118,8 +153,18 @@ class History:
 
     def _new_epoch(self, epoch: int, chunks: int, start: Conditions) -> None:
         assert self.protocol.epoch == epoch, f"the epoch is {self.protocol.epoch}, not {epoch}"
+        if 0 < chunks < self.base:
+            raise BeforeCheckpoint(
+                f"{chunks} chunks were kept, and nothing is known of the first {self.base}"
+            )
+        if chunks < self.base:
+            self.base, self.base_floor, self.base_point, self.line = 0, 0, None, []
         self.start, self.flight = start, None
-        del self.line[chunks:]
+        del self.line[chunks - self.base :]
+
+
+class BeforeCheckpoint(Exception):
+    """The history was read from a checkpoint on, and what is asked lies before it: read the whole."""
 
 
 def rebuild(
@@ -127,11 +172,13 @@ def rebuild(
     reducers: Mapping[str, Reducer],
     pending_limit: int = 32,
     ancestor: History | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> History:
     """The session as it stands after these facts, the first of which opens it.
 
-    A fork's `ancestor` is the other session's history up to the fork, or beyond it in the same epoch. Raises
-    `JournalCorrupt` where a fact can't follow from those before it.
+    A fork's `ancestor` is the other session's history up to the fork, or beyond it in the same epoch. With a
+    `checkpoint`, the facts behind the first are those since it. Raises `JournalCorrupt` where a fact can't
+    follow from those before it, and `BeforeCheckpoint`.
     """
     remaining = iter(history)
     opened = next(remaining, None)
@@ -148,7 +195,9 @@ def rebuild(
         pending_limit=pending_limit,
     )
     made = History(opened, protocol, protocol.conditions)
-    if ancestor is not None and origin is not None:
+    if checkpoint is not None:
+        made.go_to(checkpoint)
+    elif ancestor is not None and origin is not None:
         made.start, made.line = ancestor.start, ancestor.line[: origin.chunks]
     for fact in remaining:
         made.follow(fact)

@@ -16,6 +16,7 @@ from sessions.names import RecentNames
 from sessions.pen import Pen
 from sessions.protocol import SessionProtocol
 from sessions.services import Services
+from sessions.standing import Standing
 from sessions.tasks import to_the_end
 
 
@@ -49,6 +50,14 @@ class Intake:
     ) -> tuple[Acceptance, str]:
         """Take an interaction as the next integer id; also the id as the client knows it."""
         return await to_the_end(self._take_named(name, prompt, controls))
+
+    async def standing(self) -> tuple[Standing, int, asyncio.Future[None] | None] | None:
+        """Where the session stands, how many facts lead there, and when they are durable; None where it does
+        not stand between chunks.
+        """
+        async with self.lock:  # no event is on its way
+            standing = self._protocol.standing()
+            return None if standing is None else (standing, self._pen.count, self._pen.last)
 
     async def _take(self, event: Event) -> Acceptance:
         with self._observed():

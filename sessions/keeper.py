@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
+from engine.api import EncodedChunk
 from sessions.audience import Audience
+from sessions.checkpoint import Checkpoint, encode_checkpoint
 from sessions.errors import (
     ChunkAborted,
     JournalCorrupt,
@@ -14,22 +17,26 @@ from sessions.errors import (
     StorageUnavailable,
     WorldLost,
 )
-from sessions.history import History, read_history
+from sessions.history import BeforeCheckpoint, History
 from sessions.outputs import ChunkOutput
 from sessions.protocol import SessionProtocol
 from sessions.readiness import engine_ready
 from sessions.runner import ChunkRunner
 from sessions.services import Services
 from sessions.snapshots import Point
+from sessions.standing import Standing
 from sessions.world import World
 
 log = logging.getLogger(__name__)
+
+Stood = tuple[Standing, int, asyncio.Future[None] | None] | None  # see `Intake.standing`
 
 
 class Keeper:
     """All calls but `lost` are made by whoever has the session's turn.
 
-    `point` is where the world's own line of chunks stands: there a snapshot is of use.
+    `point` is where the world's own line of chunks stands: there a snapshot is of use. `standing` is
+    `Intake.standing`.
     """
 
     def __init__(
@@ -39,9 +46,10 @@ class Keeper:
         protocol: SessionProtocol,
         runner: ChunkRunner,
         audience: Audience,
-        point: Point | None = None,
+        standing: Callable[[], Awaitable[Stood]],
     ) -> None:
-        self.point = point
+        self.point: Point | None = None
+        self._standing = standing
         self._services = services
         self._limits = services.limits
         self._world = world
@@ -91,14 +99,13 @@ class Keeper:
                 raise ChunkAborted("the session was reset")
 
         check()
-        history = await read_history(
-            services.journal, self._world.name, services.reducers, self._limits.pending_events
-        )
-        again: list[ChunkOutput] = []
-        first = None if replay_after is None else _first_missing(history, replay_after)
-        media = await self._world.rebuild(
-            history, check, first, lambda link, media: again.append(self._runner.again(link, media))
-        )
+        history = await services.archive.recent(self._world.name)
+        try:
+            media, again = await self._restored(history, check, replay_after)
+        except BeforeCheckpoint as reason:
+            log.info("world %s: its whole history is read: %s", self._world.name, reason)
+            history = await services.archive.whole(self._world.name)
+            media, again = await self._restored(history, check, replay_after)
         self._audience.tape.prepend([output for output in again if output.tick.epoch == epoch])
         if history.flight is not None and media is not None:
             if self._runner.unfinished is None:
@@ -108,9 +115,22 @@ class Keeper:
             self._runner.recommit(history.flight)
         self.point = self._point(history)
 
+    async def _restored(
+        self, history: History, check: Callable[[], None], replay_after: int | None
+    ) -> tuple[EncodedChunk | None, list[ChunkOutput]]:
+        """The world, as `World.rebuild` makes it; and the chunks behind `replay_after`."""
+        again: list[ChunkOutput] = []
+        first = None if replay_after is None else _first_missing(history, replay_after)
+        media = await self._world.rebuild(
+            history, check, first, lambda link, media: again.append(self._runner.again(link, media))
+        )
+        return media, again
+
     def _point(self, history: History) -> Point | None:
         last = history.flight or (history.line[-1] if history.line else None)
-        if last is None or last.begun.tick.world != self._world.name:
+        if last is None:
+            return history.base_point
+        if last.begun.tick.world != self._world.name:
             return None
         return Point(last.begun.tick.epoch, last.begun.tick.chunk_index + 1)
 
@@ -150,26 +170,42 @@ class Keeper:
         except SessionError as error:
             log.warning("no snapshot of %s: %s", self._world.name, error)
             return
-        self._saving = asyncio.create_task(self._save(point, data))
+        standing = await self._standing()
+        self._saving = asyncio.create_task(self._save(point, data, standing))
 
-    async def _save(self, point: Point, data: bytes) -> None:
+    async def _save(self, point: Point, data: bytes, stood: Stood) -> None:
         assert self._services.snapshots is not None
+        session = await self._checkpoint(point, stood)
         try:
-            await self._services.snapshots.save(self._world.name, point, data)
+            await self._services.snapshots.save(self._world.name, point, data, session)
         except StorageUnavailable as error:
             log.warning("a snapshot of %s was not written: %s", self._world.name, error)
+
+    async def _checkpoint(self, point: Point, stood: Stood) -> bytes:
+        """Where the session stands; nothing where that is another point, or the journal has lost a fact."""
+        if stood is None:
+            return b""
+        standing, count, durable = stood
+        if durable is not None:
+            await asyncio.wait([durable])
+            if durable.cancelled() or durable.exception() is not None:
+                return b""
+        if standing.chunk_index != point.chunks:
+            return b""
+        return encode_checkpoint(Checkpoint(point, count, self._runner.transport_index, standing))
 
     async def discard(self, history: History | None = None) -> None:
         """Remove the snapshots that nobody can return to: all, or those off the line of `history`."""
         if self._services.snapshots is None:
             return
-        kept = set()
-        if history is not None:
-            kept = {Point(link.begun.tick.epoch, link.begun.tick.chunk_index + 1) for link in history.line}
+
+        def unusable(point: Point) -> bool:
+            return history is None or not history.on_line(point)
+
         if self._saving is not None:
             await self._saving
         try:
-            await self._services.snapshots.discard(self._world.name, lambda point: point not in kept)
+            await self._services.snapshots.discard(self._world.name, unusable)
         except StorageUnavailable as error:
             log.warning("old snapshots of %s were not removed: %s", self._world.name, error)
 
@@ -177,7 +213,9 @@ class Keeper:
 def _first_missing(history: History, after: int) -> int:
     """The position in the line of the first chunk behind a transport index, in the current epoch."""
     epoch = history.protocol.epoch
-    for position, link in enumerate(history.line):
+    if history.base and after + 1 < history.base_transport_index:
+        raise BeforeCheckpoint(f"chunk {after + 1} is wanted again")
+    for position, link in enumerate(history.line, history.base):
         if link.begun.tick.epoch == epoch and link.begun.transport_index > after:
             return position
-    return len(history.line)
+    return history.chunks

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
+import secrets
 from collections.abc import Coroutine, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from engine.api import Engine, EngineState, ModelCard, Reducer
 from sessions.admission import Admission, Told
+from sessions.archive import Archive
 from sessions.clock import Clock, MonotonicClock
 from sessions.epochs import Fork
 from sessions.errors import (
@@ -22,9 +24,11 @@ from sessions.errors import (
 )
 from sessions.info import SessionInfo
 from sessions.journal import Journal
+from sessions.lifetimes import Lifetimes
 from sessions.limits import Limits
 from sessions.observer import Observer
 from sessions.opener import Opener, checked_spec
+from sessions.quotas import Meter
 from sessions.recordings import RecordingStore
 from sessions.register import Register
 from sessions.services import Services
@@ -34,6 +38,7 @@ from sessions.snapshots import SnapshotStore
 from sessions.spec import SessionSpec
 from sessions.state import SessionState
 from sessions.tasks import outlasting
+from sessions.usage import Usage
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +61,7 @@ class SessionManager:
         observer: Observer | None = None,
         snapshots: SnapshotStore | None = None,
         recordings: RecordingStore | None = None,
+        usage: Usage | None = None,
     ) -> None:
         self.card: ModelCard | None = None  # None until the engine is ready
         self._engine = engine
@@ -66,12 +72,23 @@ class SessionManager:
         self._observer = observer or Observer()
         self._snapshots = snapshots
         self._recordings = recordings
-        self._register = Register(self._limits, Sleepers(journal, reducers, self._clock, self._observer))
+        archive = Archive(journal, snapshots, reducers, self._limits.pending_events)
+        self._register = Register(self._limits, Sleepers(archive, self._clock, self._observer))
         self._admission = Admission(self._clock, self._limits, self._observer)
+        self._usage = usage or Usage()
+        self._meter = Meter(self._limits.quotas, self._clock, self._usage)
         self._register.on_gone = self._admission.changed
         self._opener = Opener(self._register, self._desert)
         self._background: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._lifetimes = Lifetimes(
+            self._clock,
+            self._limits,
+            lambda: list(self._register.live.values()),
+            self._register.sleepers.all,
+            lambda session: self._spawn(session.suspend("idle")),
+            lambda session_id: self._spawn(self._expire(session_id)),
+        )
 
     async def start(self) -> ModelCard:
         """Open the journal and the stores, and start the engine (may take minutes).
@@ -81,7 +98,9 @@ class SessionManager:
         await self._journal.start()
         for store in self._stores:
             await store.start()
+        await self._usage.start()
         await self._register.sleepers.start()
+        self._lifetimes.start()
         self.card = await self._engine.start()
         return self.card
 
@@ -93,7 +112,8 @@ class SessionManager:
         """Open a world and its session; durable when this returns.
 
         Where all are busy, `told` hears of the position in line, and this waits. Raises `InvalidSpec`,
-        `InvalidControl` (the script), `SessionExists`, `SessionTombstoned`, `CapacityExceeded`, `EngineUnavailable`, `JournalError`, `Draining`; then nothing is left of it.
+        `InvalidControl` (the script), `SessionExists`, `SessionTombstoned`, `CapacityExceeded`,
+        `EngineUnavailable`, `JournalError`, `Draining`; then nothing is left of it.
         """
         asked_at = self._clock.now()
         self._services()
@@ -104,7 +124,8 @@ class SessionManager:
             services, session_id = self._services(), self._free_id(spec.session_id)
             return await self._opened(session_id, self._opener.open(services, session_id, spec, asked_at))
 
-        return await self._admission.enter(spec.owner, attempt, told)
+        with self._metered(spec.owner):
+            return await self._admission.enter(spec.owner, attempt, told)
 
     async def fork(self, source_id: str, spec: SessionSpec, at_chunk: int | None = None) -> Session:
         """A session that shares the history of another up to a chunk: after `at_chunk` of them (None: all).
@@ -125,7 +146,8 @@ class SessionManager:
             mine = replace(fork.spec, session_id=session_id, owner=spec.owner, token_digest=spec.token_digest)
             return await self._opener.open(services, session_id, mine, asked_at, fork)
 
-        return await self._admission.enter(spec.owner, attempt)
+        with self._metered(spec.owner):
+            return await self._admission.enter(spec.owner, attempt)
 
     async def _opened(self, session_id: str, work: Coroutine[Any, Any, Session]) -> Session:
         opening = asyncio.create_task(work)
@@ -159,9 +181,12 @@ class SessionManager:
             return session
 
         session = self._register.live.get(session_id)
-        if session is not None and not session.away:
+        if session is not None:
+            if session.away:
+                return await self._admission.enter(owner, attempt, told)
             return await self._awake(session_id, replay_after)
-        return await self._admission.enter(owner, attempt, told)
+        with self._metered(owner, new=False):
+            return await self._admission.enter(owner, attempt, told)
 
     async def awake(
         self, session_id: str, replay_after: int | None = None, owner: str | None = None
@@ -174,7 +199,8 @@ class SessionManager:
         """
         if not self._register.asleep(session_id):
             return await self._awake(session_id, replay_after)
-        return await self._admission.enter(owner, lambda: self._awake(session_id, replay_after))
+        with self._metered(owner, new=False):
+            return await self._admission.enter(owner, lambda: self._awake(session_id, replay_after))
 
     async def _awake(self, session_id: str, replay_after: int | None) -> Session:
         register = self._register
@@ -224,6 +250,7 @@ class SessionManager:
         """Take no new sessions, suspend all, stop engine, stores and journal; idempotent."""
         self._stopping = True
         self._admission.close()
+        self._lifetimes.stop()
         register = self._register
         coming = [*register.opening.values(), *register.waking.values()]
         await asyncio.gather(*coming, return_exceptions=True)
@@ -235,6 +262,7 @@ class SessionManager:
         await self._engine.stop()
         for store in self._stores:
             await store.stop()
+        await self._usage.stop()
         await self._journal.stop()
 
     async def _end(self, session: Session, reason: str) -> None:
@@ -276,6 +304,7 @@ class SessionManager:
             new_id,
             self._register.make_room,
             self._admission,
+            self._meter,
             self._snapshots,
             self._recordings,
         )
@@ -290,6 +319,17 @@ class SessionManager:
         if self.card is None:
             raise EngineUnavailable(self._engine.status().reason or "the engine is starting")
         return await self._opener.wake(self._shared(self.card), session_id, asked_at, replay_after)
+
+    def _metered(self, owner: str | None, new: bool = True) -> AbstractContextManager[None]:
+        """While a session of this owner comes. Raises `QuotaExceeded`, `QuotaSpent`."""
+        in_memory = sum(session.spec.owner == owner for session in self._register.live.values())
+        return self._meter.entering(owner, in_memory, new)
+
+    async def _expire(self, session_id: str) -> None:
+        """It is too old."""
+        if (session := self._register.live.get(session_id)) is not None:
+            session.expire()
+        await self.close(session_id, "expired")
 
     def _close_unwanted(self, opening: asyncio.Task[Session]) -> None:
         """Whoever asked for the session has gone."""
@@ -323,4 +363,4 @@ class SessionManager:
 
 def new_id() -> str:
     """An id that no one can guess or meet again."""
-    return uuid.uuid4().hex
+    return secrets.token_hex(16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.api import EncodedChunk
 from sessions.errors import ChunksGone, NoSuchChunk
-from sessions.history import Link, read_history
+from sessions.history import Link
 from sessions.outputs import ChunkOutput
 from sessions.protocol import SessionProtocol
 from sessions.runner import ChunkRunner
@@ -25,7 +25,9 @@ async def missed_outputs(
     until = tape.complete_from
     if last + 1 >= until:
         return []
-    history = await read_history(services.journal, protocol.world, services.reducers)
+    history = await services.archive.recent(protocol.world)
+    if history.base and last + 1 < history.base_transport_index:
+        history = await services.archive.whole(protocol.world)
     epoch = history.protocol.epoch
     links = [link for link in history.line if link.begun.tick.epoch == epoch]
     if history.flight is not None:

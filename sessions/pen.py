@@ -24,6 +24,17 @@ class Pen:
         self._world = world
         self._clock = clock
         self._next = next_number
+        self._last: asyncio.Future[None] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many facts there are once all that is on its way is written."""
+        return self._next
+
+    @property
+    def last(self) -> asyncio.Future[None] | None:
+        """Done once all that was written up to now is durable; it failed where any of that was lost."""
+        return self._last
 
     async def write(self, fact: Fact) -> None:
         """Append; durable when this returns. Raises the journal's errors."""
@@ -33,7 +44,7 @@ class Pen:
         """Append, in its place; awaiting the future waits until it is durable."""
         number = self._next
         self._next += 1
-        written = self._journal.append(self._world, number, fact, self._clock.wall())
+        written = self._last = self._journal.append(self._world, number, fact, self._clock.wall())
         if written.done():
             self._check(written, number)
         else:

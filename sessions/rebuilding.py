@@ -21,7 +21,7 @@ from engine.api import (
 )
 from sessions.engine_errors import as_session_error
 from sessions.errors import ReplayDiverged, StorageUnavailable, WorldLost
-from sessions.history import History, Link
+from sessions.history import BeforeCheckpoint, History, Link
 from sessions.services import Services
 from sessions.snapshots import Point, StoredSnapshot
 
@@ -49,17 +49,18 @@ class Rebuilder:
         """The world, after the chunks of the line; how many were run again.
 
         `replay_from`: a chunk of the line that has to be run again; `rerun` gets its media, and that of those
-        behind it. Raises `WorldLost`, `ReplayDiverged`, what opening raises, and what `check` does.
+        behind it. Raises `WorldLost`, `ReplayDiverged`, what opening raises, and what `check` does; and
+        `BeforeCheckpoint` where no snapshot is of use that this history reaches back to.
         """
-        below = len(history.line) + 1 if replay_from is None else replay_from + 1
+        below = history.chunks + 1 if replay_from is None else replay_from + 1
         while True:
             position = await self._make(history, below)
             try:
-                for link in history.line[position:]:
+                for link in history.line[position - history.base :]:
                     media = await self.run_again(link)
                     if rerun is not None and replay_from is not None:
                         rerun(link, media)
-                return len(history.line) - position
+                return history.chunks - position
             except ReplayDiverged as diverged:
                 await self._drop()
                 if position == 0:
@@ -108,6 +109,8 @@ class Rebuilder:
                 below = position
             finally:
                 del snapshot
+        if history.base:
+            raise BeforeCheckpoint(f"no snapshot is of use behind its first {history.base} chunks")
         await self._opened(None)
         return 0
 
@@ -141,7 +144,9 @@ class Rebuilder:
         if store is None:
             return None
         lives: dict[str, dict[Point, int]] = {}  # in the order in which the line runs through them
-        for position, link in enumerate(history.line[: below - 1], 1):
+        if history.base_point is not None and history.base < below:
+            lives[history.protocol.world] = {history.base_point: history.base}
+        for position, link in enumerate(history.line[: max(0, below - 1 - history.base)], history.base + 1):
             tick = link.begun.tick
             lives.setdefault(tick.world, {})[Point(tick.epoch, position)] = position
         try:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from engine.api import Engine, ModelCard, Reducer
 from sessions.admission import Admission
+from sessions.archive import Archive
 from sessions.clock import Clock
 from sessions.journal import Journal
 from sessions.limits import Limits
 from sessions.observer import Observer
+from sessions.quotas import Meter
 from sessions.recordings import RecordingStore
 from sessions.snapshots import SnapshotStore
 
@@ -20,7 +22,7 @@ class Services:
     """Handed from the manager to its sessions. `new_id` makes ids that no one can guess or meet again.
 
     `make_room` puts an idle session's world away, and says whether there was one; `admission` is the way in
-    where there may be none. Without `snapshots` a world
+    where there may be none, and `meter` holds owners to their quotas. Without `snapshots` a world
     is made again from its first chunk on.
     """
 
@@ -34,5 +36,11 @@ class Services:
     new_id: Callable[[], str]
     make_room: Callable[[], Awaitable[bool]]
     admission: Admission
+    meter: Meter
     snapshots: SnapshotStore | None = None
     recordings: RecordingStore | None = None
+
+    @property
+    def archive(self) -> Archive:
+        """What there is to read of a session."""
+        return Archive(self.journal, self.snapshots, self.reducers, self.limits.pending_events)

@@ -16,7 +16,9 @@ from sessions.epochs import Epochs, Fork
 from sessions.errors import (
     InvalidControl,
     NotStepped,
+    QuotaExceeded,
     SessionError,
+    SessionExpired,
 )
 from sessions.events import Acceptance, Event
 from sessions.history import History
@@ -73,7 +75,7 @@ class Session:
         self._services = services
         self._world = world
         self._pen = pen
-        self._opened_at = opened_at
+        self.opened_at = opened_at
         self._opening_s = services.clock.now() - asked_at
         self._protocol = protocol
         self._state = _seen_asleep(history) if history.revived else None  # as the observer knows it
@@ -84,7 +86,9 @@ class Session:
         self._runner = ChunkRunner(
             services, protocol, pen, self.audience.recorded, self.fail, history.transport_index
         )
-        self._keeper = Keeper(services, world, protocol, self._runner, self.audience)
+        self._keeper = Keeper(
+            services, world, protocol, self._runner, self.audience, lambda: self._intake.standing()
+        )
         self._course = Course(protocol, self._runner, self._keeper, self.audience, self.fail)
         self._seat = Seat(
             services,
@@ -125,7 +129,7 @@ class Session:
             state=SessionState.SUSPENDED if self.away else protocol.state,
             reason=protocol.reason,
             spec=self.spec,
-            opened_at=self._opened_at,
+            opened_at=self.opened_at,
             epoch=protocol.epoch,
             chunk_index=protocol.chunk_index,
             event_floor=protocol.floor,
@@ -144,7 +148,10 @@ class Session:
         `SessionFailed`, `SessionClosed`, `SessionTombstoned`, `JournalError`; then nothing has changed.
         """
         self._touch()
-        return await self._intake.take(event)
+        self._check_rate()
+        acceptance = await self._intake.take(event)
+        self._count(acceptance)
+        return acceptance
 
     async def interact(
         self, name: str | None, prompt: str | None = None, controls: tuple[Control, ...] = ()
@@ -161,7 +168,9 @@ class Session:
         acceptance: Acceptance | None = None
         answer: InteractionQueued | InteractionRejected
         try:
+            self._check_rate()
             acceptance, label = await self._intake.take_named(name, prompt, controls)
+            self._count(acceptance)
             answer = InteractionQueued(label)
         except SessionError as error:
             schema = error.schema if isinstance(error, InvalidControl) else None
@@ -215,6 +224,9 @@ class Session:
 
     def leave(self, outbox: Outbox) -> None:
         """Whoever read this outbox has gone: after the grace period, the session is deserted. Idempotent."""
+        self._touch()
+        if left := outbox.statistics().chunks:
+            self._services.observer.chunks_dropped("left", left)
         self._seat.leave(outbox)
 
     async def run_chunk(self) -> ChunkOutput:
@@ -326,6 +338,13 @@ class Session:
         """End the stream and release the world; idempotent. May be tried again after `SessionTombstoned`."""
         await self._ending.close(reason)
 
+    def expire(self) -> None:
+        """Tell who plays and watches it that it is over: it has lived as long as a session may."""
+        expired = SessionExpired(f"a session lives for {self._services.limits.lifetime_s:g} seconds at most")
+        failed = Failed(expired.code, expired.message, expired.retryable)
+        self._seat.end(failed)
+        self.audience.end(failed)
+
     def fail(self, error: SessionError) -> None:
         """The session can't go on: its stream ends, and it can be reset or closed."""
         protocol = self._protocol
@@ -343,6 +362,18 @@ class Session:
 
     def _touch(self) -> None:
         self.used_at = self._services.clock.now()
+
+    def _check_rate(self) -> None:
+        """Raise `RateLimited` or `QuotaSpent` where the owner has sent too many events."""
+        try:
+            self._services.meter.check_event(self.spec.owner)
+        except QuotaExceeded as refusal:
+            self._services.observer.event_taken(refusal.code)
+            raise
+
+    def _count(self, acceptance: Acceptance) -> None:
+        if acceptance is Acceptance.ACCEPTED:
+            self._services.meter.event_accepted(self.spec.owner)
 
     def _moved(self) -> None:
         before, after = self._state, self._protocol.state

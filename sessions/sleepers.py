@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from engine.api import Reducer
 from sessions import facts
+from sessions.archive import Archive
 from sessions.clock import Clock
-from sessions.history import History, read_history
+from sessions.history import History
 from sessions.info import SessionInfo
-from sessions.journal import Journal
 from sessions.observer import Observer
 from sessions.pen import Pen
 from sessions.state import SessionState
@@ -30,11 +29,9 @@ class Sleeper:
 class Sleepers:
     """By session id."""
 
-    def __init__(
-        self, journal: Journal, reducers: Mapping[str, Reducer], clock: Clock, observer: Observer
-    ) -> None:
-        self._journal = journal
-        self._reducers = reducers
+    def __init__(self, archive: Archive, clock: Clock, observer: Observer) -> None:
+        self._journal = archive.journal
+        self._archive = archive
         self._clock = clock
         self._observer = observer
         self._sleepers: dict[str, Sleeper] = {}
@@ -54,6 +51,10 @@ class Sleepers:
             self._sleepers[life.session_id] = Sleeper(life.session_id, life.world, life.opened_at, state)
             self._observer.session_moved(None, state)
 
+    def all(self) -> list[Sleeper]:
+        """Every one of them."""
+        return list(self._sleepers.values())
+
     def is_tombstone(self, session_id: str) -> bool:
         """Whether it is one that a former server could not close."""
         sleeper = self._sleepers.get(session_id)
@@ -70,7 +71,7 @@ class Sleepers:
     async def history(self, session_id: str) -> tuple[History, float]:
         """Its history, and when it was opened. Raises `JournalError`."""
         sleeper = self._sleepers[session_id]
-        history = await read_history(self._journal, sleeper.world, self._reducers)
+        history = await self._archive.recent(sleeper.world)
         history.revived = True
         return history, sleeper.opened_at
 

@@ -54,9 +54,13 @@ class SnapshotStore(Protocol):
     async def stop(self) -> None:
         """Write what waits; idempotent."""
 
-    async def save(self, world: str, point: Point, data: bytes) -> None:
+    async def save(self, world: str, point: Point, data: bytes, session: bytes = b"") -> None:
         """Keep a snapshot in place of one of the same point, then prune what is too much. Once awaited it
-        survives kill -9; a write that is cut short leaves what was there before."""
+        survives kill -9; a write that is cut short leaves what was there before. `session` is kept beside it:
+        where the world's session stood."""
+
+    async def session(self, world: str) -> bytes | None:
+        """What the newest snapshot that is whole keeps of its session; the world itself is not read."""
 
     async def newest(self, world: str, usable: Callable[[Point], bool] = any_point) -> StoredSnapshot | None:
         """The snapshot at the last usable point that is whole; a damaged one is logged, removed and passed
