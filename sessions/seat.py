@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from sessions.audience import Audience
 from sessions.clock import Alarm
@@ -22,7 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class Seat:
-    """`broke` is called where a stream broke, `deserted` when nobody came back within the grace period."""
+    """`broke` is called where a stream broke, `deserted` when nobody came back within the grace period.
+
+    `interrupt` asks that the chunk in flight be rolled back.
+    """
 
     def __init__(
         self,
@@ -32,6 +36,7 @@ class Seat:
         course: Course,
         audience: Audience,
         *,
+        interrupt: Callable[[], Coroutine[Any, Any, None]],
         broke: Callable[[SessionFailed], None],
         deserted: Callable[[], None],
     ) -> None:
@@ -40,6 +45,8 @@ class Seat:
         self._protocol = protocol
         self._course = course
         self._audience = audience
+        self._interrupt = interrupt
+        self._interrupting: asyncio.Task[None] | None = None
         self._broke = broke
         self._deserted = deserted
         self._player: Player | None = None
@@ -109,12 +116,14 @@ class Seat:
     def leave(self, outbox: Outbox) -> None:
         """Whoever read this outbox has gone; nothing follows where another took over, or it had ended.
 
-        Idempotent.
+        What nobody has seen of a chunk is rolled back; who comes back gets it anew. Idempotent.
         """
         outbox.abandon()
         current = self._player is not None and self._player.outbox is outbox
         if not current or outbox.terminal is not None or self._grace is not None:
             return
+        if self._protocol.can_cancel():
+            self._interrupting = asyncio.create_task(self._interrupt())
         clock = self._services.clock
         self._grace = clock.call_at(clock.now() + self._services.limits.grace_s, self._desert)
 

@@ -96,6 +96,7 @@ class Session:
             protocol,
             self._course,
             self.audience,
+            interrupt=world.cancel,
             broke=self.fail,
             deserted=lambda: deserted(self),
         )
