@@ -46,10 +46,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """The server answers at once; the model loads beside it."""
     edge: Edge = app.state.edge
     loading = edge.spawn(edge.start())
+    watching = edge.spawn(edge.metrics.loop_lag.watch())
     try:
         yield
     finally:
         loading.cancel()
+        watching.cancel()
         await edge.drain()
 
 

@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from app.errors import TABLE
+from app.loop_lag import LoopLag
 from engine.api import Engine, EngineState
 from sessions.observer import ChunkTimes, Observer
 from sessions.state import SessionState
@@ -53,6 +54,7 @@ class Metrics(Observer):
     def __init__(self, engine: Engine) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(EngineGauges(engine))
+        self.loop_lag = LoopLag(self.registry)
         registry = self.registry
         self._sessions = Gauge("worldline_sessions", "Sessions by state.", ("state",), registry=registry)
         for state in SessionState:
