@@ -71,13 +71,24 @@ class Edge:
         """Open the journal and load the model."""
         try:
             card = await self.manager.start()
-        except (SessionError, EngineError) as error:
-            self.failure = message_of(error)
-            log.error("the model could not be loaded: %s", self.failure)
+        except SessionError as error:
+            self._fail(message_of(error))
+        except EngineError as error:
+            self._fail(f"the model could not be loaded: {message_of(error)}")
         else:
-            log.info("model %s is ready, room for %d sessions", card.name, card.capacity)
+            log.info("model %s is ready, room for %d sessions at once", card.name, self.room)
         finally:
             self.ready.set()
+
+    def _fail(self, reason: str) -> None:
+        self.failure = reason
+        log.error("%s", reason)
+
+    @property
+    def room(self) -> int:
+        """Sessions at once: what the model has room for, or fewer by the settings."""
+        most = self.settings.max_sessions
+        return self.card.capacity if most is None else min(most, self.card.capacity)
 
     async def drain(self) -> None:
         """Take no new sessions, end every stream, suspend every session, stop the engine; idempotent."""
@@ -113,7 +124,7 @@ class Edge:
         if self.draining.is_set():
             return "the server is shutting down"
         if self.failure:
-            return f"the model could not be loaded: {self.failure}"
+            return self.failure
         if status.state is not EngineState.READY or self.manager.card is None:
             return status.reason or f"the engine is {EngineState.STARTING.value}"
         return ""

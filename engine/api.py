@@ -48,6 +48,7 @@ class ModelCard:
     scenes: tuple[Scene, ...]
     control_schemas: Mapping[str, tuple[str, ...]]  # track -> accepted schemas
     description: str = ""
+    flow_shift: float | None = None  # of its noise levels; None: they are fixed
 
 
 @dataclass(frozen=True, slots=True)

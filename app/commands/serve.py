@@ -122,8 +122,7 @@ async def run(settings: Settings) -> int:
     await asyncio.wait({serving, ready}, return_when=asyncio.FIRST_COMPLETED)
     if not serving.done():
         if edge.failure:
-            typer.echo(f"worldline: {edge.failure}", err=True)
-            server.should_exit = True
+            server.should_exit = True  # the log has said why
         elif server.started:
             typer.echo(f"Worldline is ready: open {address(server)}/")
     ready.cancel()

@@ -1,8 +1,9 @@
 """`model_index.json`: which classes a checkpoint's parts are, and what a service says about it.
 
 Beside diffusers' own entries (`"transformer": ["library", "Class"]`), the file may hold `worldline`, an
-object with `name`, `width`, `height`, `fps`, `description` and `intrinsics` (fx, fy, cx, cy in the 832x480
-reference frame; absent: 500 pixels at any size). All of them have defaults.
+object with `name`, `width`, `height`, `fps`, `max_pixels` (the largest picture that it is good for, width
+times height), `description` and `intrinsics` (fx, fy, cx, cy in the 832x480 reference frame; absent: 500
+pixels at any size). All of them have defaults.
 """
 
 from __future__ import annotations
@@ -14,22 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from engine.camera.intrinsics import Intrinsics
+from engine.worker.host import LoadRefused
+from engine.world.spec import MAX_PIXELS
 
 PARTS = ("transformer", "vae", "text_encoder", "scheduler")
 
 
-class CheckpointRefused(ValueError):
+class CheckpointRefused(LoadRefused, ValueError):
     """A checkpoint folder can't be loaded; says which file and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a checkpoint says about its use: default picture size in pixels, frames per second, intrinsics."""
+    """What a checkpoint says about its use: default and largest picture in pixels, frames per second,
+    intrinsics.
+    """
 
     name: str
     width: int = 832
     height: int = 480
     fps: int = 16
+    max_pixels: int = MAX_PIXELS  # width * height at most
     description: str = ""
     intrinsics: Intrinsics | None = None
 
@@ -73,7 +79,8 @@ def _card(folder: Path, data: Any) -> Card:
     where = f"{folder}/model_index.json: worldline"
     if not isinstance(data, dict):
         raise CheckpointRefused(f"{where}: expected an object, got {data!r}")
-    known = {"name": str, "width": int, "height": int, "fps": int, "description": str, "intrinsics": list}
+    whole = {"width": int, "height": int, "fps": int, "max_pixels": int}
+    known = {"name": str, **whole, "description": str, "intrinsics": list}
     for name, value in data.items():
         if name not in known:
             raise CheckpointRefused(f"{where}.{name}: unknown; allowed are {', '.join(known)}")
@@ -84,7 +91,14 @@ def _card(folder: Path, data: Any) -> Card:
     values = {"name": folder.name, **data}
     if "intrinsics" in data:
         values["intrinsics"] = _intrinsics(where, data["intrinsics"])
-    return Card(**values)
+    card = Card(**values)
+    if not card.width * card.height <= card.max_pixels <= MAX_PIXELS:
+        own = card.width * card.height
+        raise CheckpointRefused(
+            f"{where}.max_pixels: expected {own} ({card.width}x{card.height}) to {MAX_PIXELS}, "
+            f"got {card.max_pixels}"
+        )
+    return card
 
 
 def _intrinsics(where: str, value: list[Any]) -> Intrinsics:

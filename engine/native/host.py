@@ -12,6 +12,7 @@ import torch
 from engine.api import CapacityReached, ModelCard, OpenWorld, WorldLedger, WorldRefused
 from engine.camera.commands import SCHEMAS, TRACK
 from engine.checkpoint.fit import require_fit
+from engine.checkpoint.index import CheckpointRefused
 from engine.checkpoint.load import load_model
 from engine.checkpoint.scenes import SceneFile, read_scenes
 from engine.checkpoint.source import locate
@@ -25,11 +26,11 @@ from engine.world.caches import Caches, make_caches
 from engine.world.model import Model
 from engine.world.sharing import FirstChunks, SharingWorld, open_first_chunks
 from engine.world.snapshot import fork, restore
-from engine.world.spec import MAX_PIXELS, SIZE_MULTIPLE, WorldSpec
+from engine.world.spec import SIZE_MULTIPLE, WorldSpec
 from engine.world.world import World, open_world
 from kvcache.capacity import CapacityPlan, required_bytes
 from kvcache.capacity import plan as plan_capacity
-from kvcache.errors import OutOfMemory, OutOfPages
+from kvcache.errors import CapacityError, OutOfMemory, OutOfPages
 from kvcache.facts import told
 from kvcache.geometry import Geometry
 from kvcache.memory import Memory
@@ -97,12 +98,15 @@ class NativeHost:
         self._view_pages = 0
 
     def load(self) -> ModelCard:
-        """Raises `CheckpointRefused` with the file and the reason, `CapacityError` where memory is short."""
+        """Raises `CheckpointRefused` with the file and the reason, or where memory is short."""
         folder = locate(self._folder)
         require_fit(folder, self._dtype(), self.available())
         self._model = load_model(folder, self._dtype(), self._device, numerics=self._numerics)
         self._scenes = {scene.scene.name: scene for scene in read_scenes(folder)}
-        plan = self._plan(self._model)
+        try:
+            plan = self._plan(self._model)
+        except CapacityError as short:
+            raise CheckpointRefused(f"{folder}: {short}") from short
         self._capacity = plan.effective
         self._view_pages = self._model.geometry(*self._size(self._model)).view_pages
         self._caches = caches = self.make_caches(plan)
@@ -147,6 +151,7 @@ class NativeHost:
         assert self._model is not None and self._caches is not None, "load comes first"
         if len(self._caches) >= self._capacity:
             raise CapacityReached(f"all {self._capacity} worlds are taken")
+        self._require_size(request)
         first = first_frame(request, self._scenes)
         spec = WorldSpec(
             request.world, first.image, request.prompt, request.seed, first.origin, request.flow_shift
@@ -189,6 +194,12 @@ class NativeHost:
             return world
         return SharingWorld(world, self._first_chunks, self._caches.memory, request.fps, request.media)
 
+    def _require_size(self, request: OpenWorld) -> None:
+        assert self._model is not None
+        most, size = self._model.card.max_pixels, f"{request.width}x{request.height}"
+        if request.width * request.height > most:
+            raise WorldRefused("width", f"width, height: got {size}, expected at most {most} pixels")
+
     def _require_room(self, geometry: Geometry) -> None:
         """The plan counts worlds of the model's own size; a larger picture must find its memory, too."""
         needed, left = required_bytes(geometry, 1), self.available()
@@ -216,7 +227,7 @@ class NativeHost:
             height=model.card.height,
             fps=model.card.fps,
             size_multiple=SIZE_MULTIPLE,
-            max_pixels=MAX_PIXELS,
+            max_pixels=model.card.max_pixels,
             first_chunk_frames=1 + 4 * (frames - 1),
             chunk_frames=4 * frames,
             frames_per_block=frames,
@@ -225,4 +236,5 @@ class NativeHost:
             scenes=tuple(file.scene for file in self._scenes.values()),
             control_schemas={TRACK: SCHEMAS},
             description=model.card.description,
+            flow_shift=model.schedule.flow_shift,
         )

@@ -170,6 +170,7 @@ class OmniHost:
             scenes=tuple(file.scene for file in self._scenes.values()),
             control_schemas={TRACK: SCHEMAS},
             description=card.description,
+            flow_shift=self._schedule.flow_shift,
         )
 
 

@@ -77,6 +77,7 @@ def model_index() -> dict[str, Any]:
             "width": WIDTH,
             "height": HEIGHT,
             "fps": FPS,
+            "max_pixels": WIDTH * HEIGHT,
             "description": DESCRIPTION,
             "intrinsics": [focal_x, focal_y, REFERENCE_WIDTH / 2, REFERENCE_HEIGHT / 2],
         },

@@ -12,6 +12,10 @@ from engine.api import ModelCard, OpenWorld, Tick, WorldLedger
 from engine.worker.messages import Usage
 
 
+class LoadRefused(Exception):
+    """What was asked for can't be loaded: one sentence that says what, and what is allowed. No bug."""
+
+
 class HostChunk(Protocol):
     """One chunk on its way; nothing of it stays unless its world commits it."""
 
@@ -55,7 +59,7 @@ class Host(Protocol):
     """A model and the device that it runs on."""
 
     def load(self) -> ModelCard:
-        """Load the model; raises with a readable reason."""
+        """Load the model; raises `LoadRefused`, or with whatever is wrong with the model."""
 
     def open(self, request: OpenWorld) -> HostWorld:
         """Make a world. Raises `WorldRefused` or `CapacityReached`."""

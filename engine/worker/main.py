@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import cast
 
 from engine.worker.channel import BlockingChannel
-from engine.worker.host import Host
+from engine.worker.host import Host, LoadRefused
 from engine.worker.loop import WorkerLoop
 from engine.worker.messages import Boot, Loaded, LoadFailed, Request
 from engine.worker.rooms import describe
@@ -36,6 +36,9 @@ def main(descriptor: int) -> None:
     try:
         host = make_host(boot)
         card = host.load()
+    except LoadRefused as refused:
+        channel.send(LoadFailed(str(refused)))
+        return
     except Exception as error:
         log.exception("the model could not be loaded")
         channel.send(LoadFailed(describe(error)))

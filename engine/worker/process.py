@@ -83,7 +83,7 @@ class ProcessEngine(CallingEngine):
         end = await child.end(STOP_GRACE_S)
         self._child = None
         reason = first.reason if isinstance(first, LoadFailed) else end
-        raise EngineError(f"the model could not be loaded: {reason}")
+        raise EngineError(reason)
 
     async def _supervise(self, child: Child) -> None:
         failures = 0
@@ -104,7 +104,7 @@ class ProcessEngine(CallingEngine):
             try:
                 child, _ = await self._launch()
             except EngineError as error:
-                self._lose(str(error))
+                self._lose(f"the model could not be loaded: {error}")
             else:
                 log.info("the worker was started again")
                 return child, failures

@@ -32,6 +32,7 @@ runner = CliRunner()
         ["generate"],
         ["train"],
         ["train", "codec"],
+        ["train", "decoder"],
         ["train", "world"],
     ],
 )
@@ -187,7 +188,11 @@ def test_a_model_that_is_not_there_ends_serve_with_the_reason(tmp_path: Path) ->
     ]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
-    assert "no-such-checkpoint" in ended.stderr
+    (told,) = [line for line in ended.stderr.splitlines() if "no-such-checkpoint" in line]
+    assert told.endswith(
+        f"the model could not be loaded: {missing}: no such folder, and no OWNER/NAME@COMMIT of a hub"
+    )
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize(

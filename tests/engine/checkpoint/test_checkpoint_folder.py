@@ -137,6 +137,8 @@ def test_every_missing_unknown_and_misshapen_parameter_is_listed(folder: Path) -
             "worldline.fps: expected at least 1",
         ),
         ("model_index.json", lambda data: data["worldline"].update(intrinsics=[1]), "worldline.intrinsics"),
+        ("model_index.json", lambda data: data["worldline"].update(max_pixels=256), "max_pixels: expected"),
+        ("model_index.json", lambda data: data["worldline"].update(max_pixels=10**6), "max_pixels: expected"),
         ("transformer/config.json", lambda data: data.pop("ffn_dim"), "ffn_dim: missing"),
         ("scheduler/scheduler_config.json", lambda data: data.update(sigmas=[2]), "sigmas"),
         ("vae/config.json", lambda data: data.update(depth=2), "depth"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -214,6 +216,22 @@ async def test_it_plays_the_same_bytes_in_a_process_of_its_own(checkpoint: Path)
 def test_a_folder_that_is_no_checkpoint_says_why(tmp_path: Path) -> None:
     with pytest.raises(CheckpointRefused, match=r"model_index\.json: no such file"):
         make_host(str(tmp_path), 1).load()
+
+
+async def test_the_largest_picture_is_the_checkpoint_s_own(checkpoint: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    shutil.copytree(checkpoint, folder)
+    index = json.loads((folder / "model_index.json").read_text())
+    index["worldline"]["max_pixels"] = WIDTH * HEIGHT
+    (folder / "model_index.json").write_text(json.dumps(index))
+    engine = LocalEngine(make_host(str(folder), 1))
+    assert (await engine.start()).max_pixels == WIDTH * HEIGHT
+    try:
+        await engine.open_world(request())
+        with pytest.raises(WorldRefused, match=f"got {WIDTH + 16}x{HEIGHT}, expected at most {WIDTH * HEIGHT}"):
+            await engine.open_world(request("larger", width=WIDTH + 16))
+    finally:
+        await engine.stop()
 
 
 def test_memory_is_what_the_machine_and_its_container_have_left(tmp_path: Path) -> None:

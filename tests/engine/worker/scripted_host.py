@@ -22,6 +22,7 @@ from engine.api import (
     WorldRefused,
 )
 from engine.pattern.card import pattern_card
+from engine.worker.host import LoadRefused
 from engine.worker.messages import Usage
 
 PROBES = 4
@@ -216,6 +217,10 @@ def process_host(deeds: dict[str, str] | None = None, once: str | None = None) -
 
 def broken_host() -> ScriptedHost:
     raise RuntimeError("no such checkpoint")
+
+
+def refusing_host() -> ScriptedHost:
+    raise LoadRefused("/nope: no such folder")
 
 
 def mute_host() -> ScriptedHost:

@@ -159,12 +159,22 @@ async def test_a_model_that_holds_its_interpreter_lock_does_not_block_the_server
 
 
 async def test_a_model_that_cannot_be_loaded_says_why() -> None:
-    with pytest.raises(EngineError, match="could not be loaded: RuntimeError: no such checkpoint"):
+    with pytest.raises(EngineError, match="^RuntimeError: no such checkpoint$"):
         async with engine("scripted_host:broken_host"):
             pass
     with pytest.raises(EngineError, match="ModuleNotFoundError: No module named 'nowhere'"):
         async with engine("nowhere:host"):
             pass
+
+
+async def test_a_model_that_is_refused_is_one_sentence_and_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    with pytest.raises(EngineError, match="^/nope: no such folder$"):
+        async with engine("scripted_host:refusing_host"):
+            pass
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_worker_that_dies_while_loading_gives_its_last_words() -> None:
