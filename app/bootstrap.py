@@ -79,7 +79,7 @@ def build_journal(settings: Settings) -> Journal:
 
 
 def build_snapshots(settings: Settings) -> SnapshotStore | None:
-    """Snapshots in the data directory; None where the settings leave no room for any, or the engine has none."""
+    """Snapshots in the data directory; None where there is no room for any, or the engine has none."""
     if not settings.snapshots_max_bytes or settings.engine == "vllm-omni":
         return None
     return FolderSnapshots(settings.data.resolve() / "snapshots", max_bytes=settings.snapshots_max_bytes)
@@ -193,6 +193,14 @@ def train_codec(given: Mapping[str, Any]) -> Path:
     from engine.tiny.train_codec import train_codec as run
 
     return run(CodecOptions(**given))
+
+
+def train_decoder(given: Mapping[str, Any]) -> Path:
+    """Train the tiny codec's decoder with these of `DecoderOptions`; returns where the codec is."""
+    from engine.tiny.train_decoder import DecoderOptions
+    from engine.tiny.train_decoder import train_decoder as run
+
+    return run(DecoderOptions(**given))
 
 
 def train_world(given: Mapping[str, Any]) -> Path:

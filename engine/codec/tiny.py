@@ -28,6 +28,7 @@ class TinyCodecConfig:
     fine: int = 32  # at a quarter of the picture's resolution
     latents_mean: tuple[float, ...] = ()
     latents_std: tuple[float, ...] = ()
+    edges: int = 0  # at half the picture's resolution, in the decoder's last stage; 0 leaves it out
 
 
 class Residual(nn.Module):
@@ -92,6 +93,32 @@ class Encoder(nn.Module):
         return torch.unflatten(latents, 0, (batch, steps)), (last,)
 
 
+class Edges(nn.Module):
+    """The decoder's last stage: looks at the picture drawn so far, and at what it was drawn from, and says
+    what to add.
+
+    It works on 2x2 patches of pixels. What it adds is zero before training.
+    """
+
+    residuals = 3
+
+    def __init__(self, config: TinyCodecConfig) -> None:
+        super().__init__()
+        self.look = nn.Conv2d(12, config.edges, 3, padding=1)
+        self.widen = nn.Conv2d(config.fine, 4 * config.edges, 3, padding=1)
+        self.layers = nn.ModuleList([Residual(config.edges) for _ in range(self.residuals)])
+        self.out = nn.Conv2d(config.edges, 12, 3, padding=1)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)  # type: ignore[arg-type]
+
+    def forward(self, frames: Tensor, features: Tensor) -> Tensor:
+        """`frames` [N, 3, H, W], `features` [N, fine, H/4, W/4] -> [N, 3, H, W] to add."""
+        x = self.look(F.pixel_unshuffle(frames, 2)) + F.pixel_shuffle(self.widen(features), 2)
+        for layer in self.layers:
+            x = layer(x)
+        return F.pixel_shuffle(self.out(F.relu(x)), 2)
+
+
 class Decoder(nn.Module):
     """Latents to pixels."""
 
@@ -109,6 +136,7 @@ class Decoder(nn.Module):
         self.out = nn.Conv2d(config.fine, 48, 3, padding=1)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)  # type: ignore[arg-type]
+        self.edges = Edges(config) if config.edges else None
 
     def forward(self, latents: Tensor, history: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """[B, T, C, h, w] -> frames [B, T, 4, 3, 8 h, 8 w] and the history to go on from."""
@@ -122,9 +150,12 @@ class Decoder(nn.Module):
         x = self.split(F.relu(x))
         x = x.reshape(batch * steps * TIME, -1, *x.shape[-2:])
         x = F.pixel_shuffle(self.up(F.relu(self.middle(x))), 2)
-        x = F.pixel_shuffle(self.out(F.relu(self.fine(x))), 4)
+        features = F.relu(self.fine(x))
+        x = F.pixel_shuffle(self.out(features), 4)
         linear = self.linear(z).reshape(batch * steps * TIME, -1, *z.shape[-2:])
         frames = x + F.pixel_shuffle(linear, SPACE)
+        if self.edges is not None:
+            frames = frames + self.edges(frames, features)
         return torch.unflatten(frames, 0, (batch, steps, TIME)), tuple(lasts)
 
 

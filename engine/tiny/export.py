@@ -1,6 +1,6 @@
 """Writes the checkpoint folder that is served: weights in fp16, configs, words, scenes.
 
-`python -m engine.tiny.export runs/codec/codec.pt runs/world/state.pt checkpoints/tiny`
+`python -m engine.tiny.export runs/decoder/decoder.pt runs/world/state.pt checkpoints/tiny`
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from safetensors.torch import save_file
 from engine.camera.intrinsics import REFERENCE_HEIGHT, REFERENCE_WIDTH
 from engine.camera.session_rays import SessionRays
 from engine.codec.streaming import save_tiny_codec
-from engine.codec.tiny import TinyCodec, TinyCodecConfig
+from engine.codec.tiny import TinyCodec
 from engine.sampler.schedule import Schedule, Step
 from engine.text.words import WordTable
+from engine.tiny.latents import load_codec
 from engine.tiny.places import PLACES, Place, Spawn
 from engine.tiny.render import FOCAL, HEIGHT, WIDTH, render
 from engine.tiny.train_world import TEXT_DIM, config_of
@@ -36,7 +37,7 @@ DESCRIPTION = (
 
 
 def export(codec: Path, state: Path, folder: Path) -> None:
-    """Write the checkpoint: `codec` as `train_codec` left it, the average of `train_world`'s `state`."""
+    """Write the checkpoint: `codec` as `train_decoder` left it, the average of `train_world`'s `state`."""
     export_codec(codec, folder / "vae")
     export_transformer(state, folder / "transformer")
     WordTable.create(WORDS, TEXT_DIM).save(folder / "text_encoder")
@@ -48,10 +49,14 @@ def export(codec: Path, state: Path, folder: Path) -> None:
 
 def export_codec(codec: Path, folder: Path) -> None:
     """The codec with its latents' mean and scale."""
-    saved = torch.load(codec, weights_only=True)
-    config = replace(TinyCodecConfig(), latents_mean=tuple(saved["mean"]), latents_std=tuple(saved["std"]))
+    trained, mean, std = load_codec(codec)
+    config = replace(
+        trained.config,
+        latents_mean=tuple(mean.flatten().tolist()),
+        latents_std=tuple(std.flatten().tolist()),
+    )
     network = TinyCodec(config)
-    network.load_state_dict(saved["codec"])
+    network.load_state_dict(trained.state_dict())
     save_tiny_codec(network, folder)
 
 

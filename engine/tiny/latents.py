@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,10 +40,17 @@ class Walks:
 def load_codec(path: Path) -> tuple[TinyCodec, Tensor, Tensor]:
     """The trained codec with the mean and scale [C, 1, 1] of its latents."""
     saved = torch.load(path, weights_only=True)
-    codec = TinyCodec(TinyCodecConfig()).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    config = TinyCodecConfig(edges=saved.get("edges", 0))
+    codec = TinyCodec(config).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     codec.load_state_dict(saved["codec"])
     mean, std = (torch.tensor(saved[name])[:, None, None] for name in ("mean", "std"))
     return codec.eval(), mean, std
+
+
+def save_codec(codec: TinyCodec, mean: Sequence[float], std: Sequence[float], path: Path) -> None:
+    """Write what `load_codec` reads."""
+    parts = {"codec": codec.state_dict(), "mean": tuple(mean), "std": tuple(std)}
+    torch.save({**parts, "edges": codec.config.edges}, path)
 
 
 @torch.no_grad()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.codec.tiny import PATCH, SPACE, TIME, TinyCodec, TinyCodecConfig
 from engine.tiny.frames import HELD_OUT, TRAINING, clip, psnr, to_float
+from engine.tiny.latents import save_codec
 from engine.tiny.numbers import fast_dtype
 from engine.tiny.render import compiled_renderer
 
@@ -140,5 +141,4 @@ def finish(codec: TinyCodec, video: Tensor, path: Path) -> None:
     mean, deviation = latents.mean(dim=(0, 2, 3)), latents.std(dim=(0, 2, 3))
     effect = codec.decoder.linear.weight[:, :, 0, 0].norm(dim=0) * deviation
     scale = deviation / (effect / effect.mean()).sqrt()
-    config = replace(codec.config, latents_mean=tuple(mean.tolist()), latents_std=tuple(scale.tolist()))
-    torch.save({"codec": codec.state_dict(), "mean": config.latents_mean, "std": config.latents_std}, path)
+    save_codec(codec, mean.tolist(), scale.tolist(), path)

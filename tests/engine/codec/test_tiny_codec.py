@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,10 @@ torch.set_num_threads(1)
 SMALL = TinyCodecConfig(4, 8, 8, 4, (0.1, 0.2, 0.3, 0.4), (1.0, 0.5, 2.0, 1.5))
 
 
-@pytest.fixture
-def codec() -> StreamingTinyCodec:
+@pytest.fixture(params=[0, 6], ids=["plain", "with edges"])
+def codec(request: pytest.FixtureRequest) -> StreamingTinyCodec:
     torch.manual_seed(0)
-    network = TinyCodec(SMALL)
+    network = TinyCodec(replace(SMALL, edges=request.param))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
     return StreamingTinyCodec(network)
@@ -98,7 +99,7 @@ def test_the_image_latent_becomes_constant_and_needs_no_encoding(codec: Streamin
 def test_a_saved_codec_loads_again(codec: StreamingTinyCodec, tmp_path: Path) -> None:
     save_tiny_codec(codec.network, tmp_path)
     again = load_tiny_codec(tmp_path)
-    assert again.network.config == SMALL
+    assert again.network.config == codec.network.config
     frames = video(9)
     torch.testing.assert_close(again.encode(frames)[0], codec.encode(frames)[0], atol=2e-2, rtol=2e-2)
 
