@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import struct
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Final
 
 import torch
 from rich.console import Console
@@ -16,6 +19,9 @@ from engine.checkpoint.index import CheckpointRefused, read_json
 
 NAMES = ("diffusion_pytorch_model", "model")
 Shapes = dict[str, tuple[int, ...]]
+
+HEADER_LIMIT: Final = 100_000_000  # bytes, the format's own
+_LENGTH: Final = struct.Struct("<Q")
 
 
 class NamesRefused(CheckpointRefused):
@@ -59,9 +65,12 @@ def load_tensors(
     loaded: dict[str, torch.Tensor] = {}
     quiet = not sys.stderr.isatty()
     for file in track(files, f"loading {folder.name}", console=Console(stderr=True), disable=quiet):
-        with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 (not a dict)
-                loaded[name] = tensors.get_tensor(name).to(device=device, dtype=dtype)
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                for name in tensors.keys():  # noqa: SIM118 (not a dict)
+                    loaded[name] = tensors.get_tensor(name).to(device=device, dtype=dtype)
+        except (OSError, SafetensorError) as error:
+            raise CheckpointRefused(f"{file}: {error}") from None
     return loaded | {name: loaded[aliases[name]] for name in spared}
 
 
@@ -85,9 +94,18 @@ def shapes_of(files: Iterable[Path]) -> Shapes:
     shapes: Shapes = {}
     for file in files:
         try:
-            with safe_open(file, framework="pt") as tensors:
-                for name in tensors.keys():  # noqa: SIM118 (not a dict)
-                    shapes[name] = tuple(tensors.get_slice(name).get_shape())
-        except (OSError, SafetensorError) as error:
-            raise CheckpointRefused(f"{file}: {error}") from None
+            table = _header(file)
+            table.pop("__metadata__", None)
+            shapes |= {name: tuple(int(size) for size in one["shape"]) for name, one in table.items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointRefused(f"{file}: not a safetensors file: {error}") from None
     return shapes
+
+
+def _header(file: Path) -> Any:
+    """Read by itself: the library maps the whole file, which may exceed the memory that is asked about."""
+    with file.open("rb") as content:
+        (length,) = _LENGTH.unpack(content.read(_LENGTH.size).ljust(_LENGTH.size, b"\0"))
+        if not 0 < length <= HEADER_LIMIT:
+            raise ValueError(f"its header has {length} bytes")
+        return json.loads(content.read(length))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import torch
@@ -27,6 +27,7 @@ def compiled_or_eager(
     eager: ServingTransformer | WorldTransformer,
     latent_size: tuple[int, int],
     text_tokens: int,
+    make: Callable[[WorldTransformer], CompiledTransformer] = CompiledTransformer,
 ) -> AnyTransformer:
     """The compiled form where it predicts what `eager` does and repeats itself bit for bit; else `eager`,
     with a line in the log that says why.
@@ -34,7 +35,7 @@ def compiled_or_eager(
     `latent_size` is the (height, width) that it is compiled for now; another one is when it first comes.
     """
     try:
-        compiled = CompiledTransformer(module)
+        compiled = make(module)
         expected = predict(eager, latent_size, text_tokens)
         first, second = (predict(compiled, latent_size, text_tokens) for _ in range(2))
     except Exception:
