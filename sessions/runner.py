@@ -189,7 +189,8 @@ class ChunkRunner:
         self._previous_commit_ms = answer.commit_ms
         total_ms = (self._services.clock.now() - run.began) * 1000
         self.last_chunk = ChunkTimes(run.ready.times, answer.commit_ms, total_ms)
-        self._services.observer.chunk_committed(self.last_chunk)
+        told = self._services.observer.chunk_committed  # once the next chunk was asked for: nobody waits
+        asyncio.get_running_loop().call_soon(told, self.last_chunk)
 
     def _note_commit(self, tick: Tick, digest: str) -> None:
         fact = facts.ChunkCommitted(tick.epoch, tick.chunk_index, tick.event_ids, digest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
@@ -50,10 +51,24 @@ Told = Done | Taken | Inspected
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A request that was sent, and the answers to it that nobody took yet."""
+    """A request that was sent, and the answers to it that nobody took yet. One reader waits at a time."""
 
     request: JobRequest
-    answers: asyncio.Queue[Told | Ready | Committed | Failed] = field(default_factory=asyncio.Queue)
+    answers: deque[Told | Ready | Committed | Failed] = field(default_factory=deque)
+    _waiting: asyncio.Future[None] | None = None
+
+    def put(self, answer: Told | Ready | Committed | Failed) -> None:
+        """An answer is here."""
+        self.answers.append(answer)
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def get(self) -> Told | Ready | Committed | Failed:
+        """The next answer."""
+        while not self.answers:
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+        return self.answers.popleft()
 
 
 class Calls:
@@ -82,7 +97,7 @@ class Calls:
         self._unwanted.clear()
         self.usage = Usage(0, self.usage.pages_total)
         for number, call in self._pending.items():
-            call.answers.put_nowait(Failed(number, EngineLost(reason)))
+            call.put(Failed(number, EngineLost(reason)))
 
     def deliver(self, answer: Answer) -> None:
         """Take what the worker sent."""
@@ -92,7 +107,7 @@ class Calls:
             case Done() | Taken() | Inspected() | Ready() | Committed() | Failed():
                 call = self._pending.get(answer.call)  # absent where its caller has given up
                 if call is not None:
-                    call.answers.put_nowait(answer)
+                    call.put(answer)
                 unwanted = self._unwanted.pop(answer.call, None)
                 if unwanted is not None and isinstance(answer, Done):
                     self._send(Close(next(self._numbers), unwanted))
@@ -170,7 +185,7 @@ class Calls:
         over = False
         try:
             while not over:
-                match await call.answers.get():
+                match await call.get():
                     case Ready() as ready:
                         yield ChunkReady(_echoed(tick, ready.request_id), ready.media, ready.times)
                     case Committed() as committed:
@@ -199,9 +214,9 @@ class Calls:
         """Nobody will ever use the world. A fork waits in its source's line, where a close would not meet it:
         so it is closed once its answer is here.
         """
-        if call.answers.empty():
+        if not call.answers:
             self._unwanted[call.request.call] = world
-        elif isinstance(call.answers.get_nowait(), Done):
+        elif isinstance(call.answers.popleft(), Done):
             self._send(Close(next(self._numbers), world))
 
     async def _control(self, request: JobRequest, timeout_s: float | None) -> Told:
@@ -210,7 +225,7 @@ class Calls:
     async def _answer(self, call: _Call, timeout_s: float | None) -> Told:
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await call.answers.get()
+                answer = await call.get()
         finally:
             del self._pending[call.request.call]
         if isinstance(answer, Failed):

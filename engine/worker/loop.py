@@ -239,16 +239,16 @@ class WorkerLoop:
         return error
 
     def _end(self, job: Job, answer: Answer | None = None) -> None:
-        """The job is over: its world may take its next turn, and whoever asked is told, if not later."""
-        with self._changed:
-            self._chunks.pop(job.request.call, None)
-            self._schedule.release(job.world, gone=job.world not in self._rooms)
+        """The job is over: whoever asked is told, if not later, and its world may take its next turn."""
         usage = self._host.usage()
         if usage != self._usage:
             self._usage = usage
             self._send(usage)
         if answer is not None:
             self._send(answer)
+        with self._changed:
+            self._chunks.pop(job.request.call, None)
+            self._schedule.release(job.world, gone=job.world not in self._rooms)
 
     def _cancel(self, call: int) -> None:
         job = self._chunks.get(call)
