@@ -19,6 +19,7 @@ from app.errors import TABLE
 from app.loop_lag import LoopLag
 from engine.api import Engine, EngineState
 from sessions.observer import ChunkTimes, Observer
+from sessions.snapshots import Kept
 from sessions.state import SessionState
 
 CLOSE_CODES = {1000, 1001, 1005, 1006, 1012} | {fault.close for fault in TABLE.values()}
@@ -27,6 +28,8 @@ STAGES = ("queue", "denoise", "decode", "encode", "commit", "overhead")
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a sample per series that nobody reads
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0)
+
+WAITS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
 class EngineGauges(Collector):
@@ -91,9 +94,44 @@ class Metrics(Observer):
         self._closed = Counter(
             "worldline_sessions_closed", "Sessions closed, by reason.", ("reason",), registry=registry
         )
+        self._pruned = Counter(
+            "worldline_pruned_bytes",
+            "Bytes of snapshots and recordings that were let go of to stay within their bounds.",
+            ("kind",),
+            registry=registry,
+        )
+        for kept in Kept:
+            self._pruned.labels(kept.value)
         self._sockets = Counter(
             "worldline_socket_closes", "Sockets closed, by close code.", ("code",), registry=registry
         )
+
+        self._underruns = Histogram(
+            "worldline_underrun_seconds",
+            "How long viewers of paced streams had nothing to play, each time.",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._dropped = Counter(
+            "worldline_chunks_dropped",
+            "Chunks that reached nobody, by reason.",
+            ("reason",),
+            registry=registry,
+        )
+        for reason in ("left", "watcher_too_slow"):
+            self._dropped.labels(reason)
+        self._line = Gauge(
+            "worldline_sessions_waiting", "Clients that wait in line for room.", registry=registry
+        )
+        self._admission = Histogram(
+            "worldline_admission_wait_seconds",
+            "Time in line of those for whom there was no room at once, by how it ended.",
+            ("outcome",),
+            buckets=WAITS,
+            registry=registry,
+        )
+        for outcome in ("admitted", "refused", "timeout", "left", "failed"):
+            self._admission.labels(outcome)
 
     def text(self) -> bytes:
         """The exposition format."""
@@ -130,6 +168,10 @@ class Metrics(Observer):
         """Observe how soon an input shows."""
         self._control.observe(seconds)
 
+    def pruned(self, kind: str, size: int) -> None:
+        """Count what was let go of."""
+        self._pruned.labels(kind).inc(size)
+
     def event_taken(self, outcome: str) -> None:
         """Count events."""
         self._events.labels(outcome).inc()
@@ -137,3 +179,19 @@ class Metrics(Observer):
     def socket_closed(self, code: int) -> None:
         """Count close codes; a client may choose any, so only those of the protocol are told apart."""
         self._sockets.labels(str(code) if code in CLOSE_CODES else "other").inc()
+
+    def line_moved(self, depth: int) -> None:
+        """Keep the gauge of those who wait."""
+        self._line.set(depth)
+
+    def line_left(self, outcome: str, seconds: float) -> None:
+        """Observe a wait."""
+        self._admission.labels(outcome).observe(seconds)
+
+    def underrun(self, seconds: float) -> None:
+        """Observe a viewer's stall."""
+        self._underruns.observe(seconds)
+
+    def chunks_dropped(self, reason: str, count: int) -> None:
+        """Count undelivered chunks."""
+        self._dropped.labels(reason).inc(count)

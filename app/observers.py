@@ -46,3 +46,28 @@ class Observers(Observer):
         """Pass it on."""
         for observer in self._observers:
             observer.event_taken(outcome)
+
+    def line_moved(self, depth: int) -> None:
+        """Pass it on."""
+        for observer in self._observers:
+            observer.line_moved(depth)
+
+    def line_left(self, outcome: str, seconds: float) -> None:
+        """Pass it on."""
+        for observer in self._observers:
+            observer.line_left(outcome, seconds)
+
+    def pruned(self, kind: str, size: int) -> None:
+        """Pass it on."""
+        for observer in self._observers:
+            observer.pruned(kind, size)
+
+    def underrun(self, seconds: float) -> None:
+        """Pass it on."""
+        for observer in self._observers:
+            observer.underrun(seconds)
+
+    def chunks_dropped(self, reason: str, count: int) -> None:
+        """Pass it on."""
+        for observer in self._observers:
+            observer.chunks_dropped(reason, count)

@@ -171,14 +171,14 @@ async def list_sessions(
     """In the order of their ids, a page at a time."""
     seen = await edge.manager.list(state=status, owner=owner, after=after, limit=limit + 1)
     more = len(seen) > limit
-    page = [SessionView.of(info) for info in seen[:limit]]
+    page = [SessionView.of(info, edge.manager.pruned(info.world)) for info in seen[:limit]]
     return SessionPage(sessions=page, next=page[-1].session_id if more else None)
 
 
 @router.get("/sessions/{session_id}", tags=["sessions"], summary="One session", responses=problems(**MISSING))
-async def get_session(info: TheInfo) -> SessionView:
+async def get_session(edge: EdgeNow, info: TheInfo) -> SessionView:
     """Where it stands now; a suspended session sleeps on."""
-    return SessionView.of(info)
+    return SessionView.of(info, edge.manager.pruned(info.world))
 
 
 @router.post(

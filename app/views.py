@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from sessions.fact_codec import as_json, kind_of
 from sessions.facts import SessionOpened
 from sessions.info import SessionInfo
 from sessions.journal import Record
+from sessions.snapshots import Pruned
 
 
 class Links(BaseModel):
@@ -41,6 +43,15 @@ class Created(BaseModel):
     links: Links
 
 
+class PrunedView(BaseModel):
+    """What the server let go of for want of room on its disk."""
+
+    kind: str = Field(description="snapshot (it takes longer to come back) or recording (video is missing)")
+    what: str
+    bytes: int
+    reason: str
+
+
 class SessionView(BaseModel):
     """One session."""
 
@@ -57,10 +68,13 @@ class SessionView(BaseModel):
     streaming: bool = Field(description="Whether a socket plays it.")
     waiting: bool = Field(description="Whether it waits for a prompt after a reset.")
     timing: dict[str, float] | None = Field(description="Milliseconds of the last committed chunk, by stage.")
+    pruned: list[PrunedView] = Field(
+        description="What was taken from it for want of room since the server started, the newest last."
+    )
     links: Links
 
     @classmethod
-    def of(cls, info: SessionInfo) -> Self:
+    def of(cls, info: SessionInfo, pruned: Sequence[Pruned] = ()) -> Self:
         """The view of a session."""
         return cls(
             session_id=info.session_id,
@@ -76,6 +90,10 @@ class SessionView(BaseModel):
             streaming=info.streaming,
             waiting=info.waiting,
             timing=_timing(info),
+            pruned=[
+                PrunedView(kind=one.kind.value, what=one.what, bytes=one.bytes, reason=one.reason)
+                for one in pruned
+            ],
             links=Links.of(info.session_id),
         )
 

@@ -16,7 +16,7 @@ from sessions.errors import StorageUnavailable
 from sessions.folder_snapshots import log_pruned
 from sessions.recordings import RecordedChunk
 from sessions.reel import read_record, record_of
-from sessions.snapshots import Pruned
+from sessions.snapshots import Kept, Pruned
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +42,12 @@ class FolderRecordings:
         pruned: Callable[[Pruned], None] = log_pruned,
     ) -> None:
         self._files = RecordingFolder(folder, max_bytes, file_bytes)
-        self._pruned = pruned
+        self._listeners = [pruned]
         self._disk = Disk("recordings")
+
+    def tell(self, listener: Callable[[Pruned], None]) -> None:
+        """Tell one more of what is pruned."""
+        self._listeners.append(listener)
 
     async def start(self) -> None:
         """Look at what is there."""
@@ -77,7 +81,8 @@ class FolderRecordings:
 
     def _tell(self, gone: list[Pruned]) -> None:
         for pruned in gone:
-            self._pruned(pruned)
+            for listener in self._listeners:
+                listener(pruned)
 
 
 @dataclass(slots=True)
@@ -217,7 +222,8 @@ class RecordingFolder:
                 world, numbers = current, [min(self._recordings[current].files)]
                 what = "the beginning of the recording"
             size = sum(self._remove(world, number) for number in numbers)
-            gone.append(Pruned(world, what, size, f"all recordings may take {self._max_bytes} bytes"))
+            reason = f"all recordings may take {self._max_bytes} bytes"
+            gone.append(Pruned(Kept.RECORDING, world, what, size, reason, for_room=True))
         return gone
 
     def _remove(self, world: str, number: int) -> int:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from sessions.disk import Disk, folder_of
 from sessions.errors import StorageUnavailable
-from sessions.snapshots import Point, Pruned, StoredSnapshot, any_point
+from sessions.snapshots import Kept, Point, Pruned, StoredSnapshot, any_point
 from sessions.thinning import superfluous
 
 log = logging.getLogger(__name__)
@@ -53,8 +53,12 @@ class FolderSnapshots:
         pruned: Callable[[Pruned], None] = log_pruned,
     ) -> None:
         self._files = SnapshotFolder(folder, keep, max_bytes)
-        self._pruned = pruned
+        self._listeners = [pruned]
         self._disk = Disk("snapshots")
+
+    def tell(self, listener: Callable[[Pruned], None]) -> None:
+        """Tell one more of what is pruned."""
+        self._listeners.append(listener)
 
     async def start(self) -> None:
         """Look at what is there."""
@@ -91,7 +95,8 @@ class FolderSnapshots:
 
     def _tell(self, gone: list[Pruned]) -> None:
         for pruned in gone:
-            self._pruned(pruned)
+            for listener in self._listeners:
+                listener(pruned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,7 @@ class SnapshotFolder:
         _write(path, _HEAD.pack(len(data), len(session), *sums), session, data)
         self._enter(world, point, size)
         surplus = superfluous(sorted(self._files[world]), self._keep)
-        thinned = [self._remove(world, old, f"a world keeps {self._keep}") for old in surplus]
+        thinned = [self._remove(world, old, f"a world keeps {self._keep}", False) for old in surplus]
         return thinned + self._make_room()
 
     def newest(self, world: str, usable: Callable[[Point], bool]) -> StoredSnapshot | None:
@@ -189,7 +194,7 @@ class SnapshotFolder:
         self._clock += 1
         files[point] = _File(size, self._clock)
 
-    def _remove(self, world: str, point: Point, reason: str) -> Pruned:
+    def _remove(self, world: str, point: Point, reason: str, for_room: bool = True) -> Pruned:
         path, files = self._path(world, point), self._files[world]
         path.unlink(missing_ok=True)
         size = files.pop(point).bytes
@@ -198,7 +203,7 @@ class SnapshotFolder:
             del self._files[world]
             with suppress(OSError):  # something else lies there
                 path.parent.rmdir()
-        return Pruned(world, _named(point), size, reason)
+        return Pruned(Kept.SNAPSHOT, world, _named(point), size, reason, for_room)
 
     def _path(self, world: str, point: Point) -> Path:
         return folder_of(self._root, world) / f"{point.epoch}-{point.chunks}{_SUFFIX}"

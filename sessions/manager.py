@@ -28,13 +28,14 @@ from sessions.lifetimes import Lifetimes
 from sessions.limits import Limits
 from sessions.observer import Observer
 from sessions.opener import Opener, checked_spec
+from sessions.pruning import Pruning
 from sessions.quotas import Meter
 from sessions.recordings import RecordingStore
 from sessions.register import Register
 from sessions.services import Services
 from sessions.session import Session
 from sessions.sleepers import Sleepers
-from sessions.snapshots import SnapshotStore
+from sessions.snapshots import Pruned, SnapshotStore
 from sessions.spec import SessionSpec
 from sessions.state import SessionState
 from sessions.tasks import outlasting
@@ -79,6 +80,7 @@ class SessionManager:
         self._meter = Meter(self._limits.quotas, self._clock, self._usage)
         self._register.on_gone = self._admission.changed
         self._opener = Opener(self._register, self._desert)
+        self._pruning = Pruning(self._observer)
         self._background: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._lifetimes = Lifetimes(
@@ -97,6 +99,7 @@ class SessionManager:
         """
         await self._journal.start()
         for store in self._stores:
+            store.tell(self._pruning.hear)
             await store.start()
         await self._usage.start()
         await self._register.sleepers.start()
@@ -218,6 +221,10 @@ class SessionManager:
     async def info(self, session_id: str) -> SessionInfo:
         """Where a session stands; a suspended one sleeps on. Raises `SessionClosed`, `UnknownSession`."""
         return await self._register.info(session_id)
+
+    def pruned(self, world: str) -> tuple[Pruned, ...]:
+        """What was taken from a session instance for want of room on the disk, since this server started."""
+        return self._pruning.of(world)
 
     async def list(
         self,

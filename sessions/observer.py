@@ -55,3 +55,12 @@ class Observer:
         """Who asked for room and there was none at once was `admitted` after waiting so long; or was
         `refused`, `timeout`, `left` or `failed`.
         """
+
+    def pruned(self, kind: str, size: int) -> None:
+        """A `snapshot` or (part of) a `recording`, of so many bytes, was let go of to stay within bounds."""
+
+    def underrun(self, seconds: float) -> None:
+        """The viewer of a stream that keeps to media time had nothing to play for so long."""
+
+    def chunks_dropped(self, reason: str, count: int) -> None:
+        """So many chunks did not reach who played (`left`) or watched (`watcher_too_slow`)."""

@@ -5,11 +5,12 @@ The implementation is `sessions.folder_recordings`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from engine.api import EncodedChunk
+from sessions.snapshots import Pruned
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,9 @@ class RecordedChunk:
 
 class RecordingStore(Protocol):
     """All calls are made from one event loop; none blocks it. Each may raise `StorageUnavailable`."""
+
+    def tell(self, listener: Callable[[Pruned], None]) -> None:
+        """Before `start`: who hears of each one that is pruned, on the event loop."""
 
     async def start(self) -> None:
         """Look at what is there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 
@@ -30,14 +31,26 @@ class StoredSnapshot:
     data: bytes = field(repr=False)
 
 
+class Kept(StrEnum):
+    """What stores keep."""
+
+    SNAPSHOT = "snapshot"
+    RECORDING = "recording"
+
+
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What a store let go of to stay within its bounds, and why."""
+    """What a store let go of to stay within its bounds, and why.
 
+    `for_room`: all of them together had become too large. Otherwise its world has newer ones.
+    """
+
+    kind: Kept
     world: str
     what: str  # e.g. "snapshot at epoch 0, 16 chunks"
     bytes: int
     reason: str
+    for_room: bool
 
 
 def any_point(_: Point) -> bool:
@@ -47,6 +60,9 @@ def any_point(_: Point) -> bool:
 
 class SnapshotStore(Protocol):
     """All calls are made from one event loop; none blocks it. Each may raise `StorageUnavailable`."""
+
+    def tell(self, listener: Callable[[Pruned], None]) -> None:
+        """Before `start`: who hears of each one that is pruned, on the event loop."""
 
     async def start(self) -> None:
         """Look at what is there; unfinished writes are removed."""

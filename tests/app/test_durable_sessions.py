@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import logging
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -244,6 +246,32 @@ async def test_the_video_holds_every_frame_that_was_shown(start_server: Start, t
     answer = await server.client.call("GET", "/v1/sessions/walk/video.mp4")
     with av.open(io.BytesIO(answer.content)) as container:
         assert len(list(container.decode(video=0))) == 9 + 12 + 12
+
+
+async def test_what_a_quota_takes_from_a_session_is_said(
+    start_server: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    small = Settings(data=tmp_path, snapshots_max_bytes=60_000, recordings_max_bytes=40_000)
+    server = await start_server(stores=build_stores(small), snapshot_every=1)
+    call = server.client.call
+    await server.client.create(**STEPPED)
+    with caplog.at_level(logging.INFO):
+        pruned: list[dict[str, Any]] = []
+        for number in range(40):
+            await call("POST", "/v1/sessions/walk/events", {"event_id": number, "prompt": f"place {number}"})
+            await server.client.run_chunk("walk")
+            pruned = (await call("GET", "/v1/sessions/walk")).json()["pruned"]
+            if any(one["kind"] == "recording" for one in pruned):
+                break
+    [recording] = [one for one in pruned if one["kind"] == "recording"]
+    assert recording["what"] == "the beginning of the recording"
+    assert recording["reason"] == "all recordings may take 40000 bytes"
+    assert "the beginning of the recording of world" in caplog.text
+    metrics = (await call("GET", "/metrics")).text
+    counted = re.search(r'worldline_pruned_bytes_total\{kind="recording"\} (\S+)', metrics)
+    assert counted is not None and float(counted[1]) == recording["bytes"] > 0
+    listed = (await call("GET", "/v1/sessions")).json()["sessions"]
+    assert [one["pruned"] for one in listed] == [pruned]
 
 
 def test_one_server_has_a_data_folder(tmp_path: Path) -> None:

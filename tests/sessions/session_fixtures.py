@@ -33,7 +33,7 @@ from sessions.limits import Limits
 from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
 from sessions.recordings import RecordedChunk
-from sessions.snapshots import Point, StoredSnapshot, any_point
+from sessions.snapshots import Point, Pruned, StoredSnapshot, any_point
 from sessions.spec import Mode, SessionSpec
 
 CARD = ModelCard(
@@ -271,6 +271,8 @@ class MemorySnapshots:
         self.sessions: dict[tuple[str, Point], bytes] = {}
         self.full = False
 
+    def tell(self, listener: Callable[[Pruned], None]) -> None: ...
+
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
@@ -304,6 +306,8 @@ class MemoryRecordings:
     def __init__(self) -> None:
         self.kept: dict[str, list[RecordedChunk]] = {}
         self.full = False
+
+    def tell(self, listener: Callable[[Pruned], None]) -> None: ...
 
     async def start(self) -> None: ...
 

@@ -14,7 +14,7 @@ import pytest
 
 from sessions.errors import StorageUnavailable
 from sessions.folder_snapshots import FolderSnapshots
-from sessions.snapshots import Point, Pruned
+from sessions.snapshots import Kept, Point, Pruned
 from sessions.thinning import superfluous
 
 LARGE = 2**30
@@ -150,6 +150,7 @@ async def test_old_snapshots_are_thinned_and_that_is_said(tmp_path: Path) -> Non
             await store.save("w", Point(0, chunks), content(chunks))
         assert [point.chunks for point in await store.points("w")] == [16, 40, 48]
     assert len(pruned) == 3 and (pruned[0].world, pruned[0].reason) == ("w", "a world keeps 3")
+    assert not any(gone.for_room for gone in pruned)
 
 
 def test_thinning_leaves_no_large_gap() -> None:
@@ -183,6 +184,7 @@ async def test_the_quota_holds_and_what_it_prunes_is_said(tmp_path: Path) -> Non
         assert [gone.world for gone in pruned] == ["a", "b", "c", "a"]  # the newest of a world go last
         assert store.bytes <= 5 * 1100
         assert all(gone.reason == "all snapshots may take 5500 bytes" for gone in pruned)
+        assert all(gone.for_room and gone.kind is Kept.SNAPSHOT for gone in pruned)
     async with opened(tmp_path, max_bytes=2 * 1100, pruned=pruned) as store:
         assert store.bytes <= 2 * 1100
         assert await store.points("f") == [Point(0, 8)]
