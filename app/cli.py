@@ -19,14 +19,15 @@ cli = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its tables cut long names on a narrow terminal
 )
-cli.command()(serve)
-cli.command()(generate)
-cli.command()(sessions)
-cli.command()(replay)
-cli.command()(settings)
-cli.command()(verify)
-cli.command()(capacity)
+cli.command(short_help="Serve sessions, and the demo that plays them.")(serve)
+cli.command(short_help="Make a video without a server.")(generate)
+cli.command(short_help="List the sessions in a data directory.")(sessions)
+cli.command(short_help="Compute a session again, and compare every frame.")(replay)
+cli.command(short_help="List every setting of the server.")(settings)
+cli.command(short_help="Recompute golden files, and print the differences.")(verify)
+cli.command(short_help="Plan how many sessions fit into memory.")(capacity)
 cli.add_typer(train, name="train")
 
 

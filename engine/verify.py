@@ -6,6 +6,7 @@ The form of the files is described in the README of the goldens: `PREFIX.json` b
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path as FilePath
@@ -61,8 +62,8 @@ class GoldenReport:
         return self.flow_max_abs <= FLOW_TOLERANCE and self.x0_max_abs <= FLOW_TOLERANCE
 
     def json_line(self) -> str:
-        """One line for a program to read."""
-        return json.dumps(asdict(self))
+        """One line for a program to read; null where a difference is not finite."""
+        return _line(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class CameraReport:
         return self.pose_max_abs <= POSE_TOLERANCE and self.rays_max_abs <= RAYS_TOLERANCE
 
     def json_line(self) -> str:
-        """One line for a program to read."""
-        return json.dumps(asdict(self))
+        """One line for a program to read; null where a difference is not finite."""
+        return _line(asdict(self))
 
 
 def verify_golden(prefix: str | FilePath) -> GoldenReport:
@@ -222,6 +223,11 @@ def _rays_by_block(path: Path, lens: Lens, scaling: Scaling) -> Tensor:
         for i in range(0, len(path.poses), 3)
     ]
     return torch.cat(blocks, dim=2)
+
+
+def _line(differences: Mapping[str, float]) -> str:
+    finite = {name: one if math.isfinite(one) else None for name, one in differences.items()}
+    return json.dumps(finite, allow_nan=False)
 
 
 def _distance(came: Tensor, expected: Tensor) -> float:

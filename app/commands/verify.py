@@ -23,7 +23,8 @@ def verify(
 ) -> None:
     """Recompute golden files with the classes that serve, and print the largest differences.
 
-    One JSON line each; exit status 1 where one is beyond its tolerance, 2 where a file can't be read.
+    One JSON line each, with null for a difference that is not finite. Exit status 1 where one is beyond its
+    tolerance, 2 where a file can't be read.
 
     Example: worldline verify --golden tests/data/lingbot_a --camera tests/data/camera
     """
