@@ -137,6 +137,7 @@ async def scene_image(edge: EdgeNow, name: Annotated[str, Path(max_length=128)])
     status_code=201,
     responses=problems(
         s401="No valid API key.",
+        s404="Another model is served here.",
         s409="The id is in use.",
         s503="No room, or still loading: try again after `Retry-After`.",
     ),

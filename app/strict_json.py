@@ -9,6 +9,7 @@ from app.refusals import InvalidField, MessageTooLarge, NotJson, shortened
 
 MAX_DEPTH = 32
 MAX_INTEGER = 2**63 - 1
+LONGEST_NAME = 80  # characters of a key that an error repeats
 MAX_VALUES = 65_536  # a message of 8 MiB may hold millions, which would keep the event loop for many seconds
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -77,6 +78,9 @@ def _check(value: Json) -> None:
         if depth > MAX_DEPTH:
             raise InvalidField(_path(place), f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(item, dict):
+            for key in item:
+                if not key.isascii():
+                    _check_text(place, key)  # before a path could name it
             pending.extend([((place, key), depth + 1, inner) for key, inner in item.items()])
         elif isinstance(item, list):
             pending.extend([((place, index), depth + 1, inner) for index, inner in enumerate(item)])
@@ -94,7 +98,7 @@ def _path(place: Place) -> str:
     path = ""
     while place is not None:
         place, part = place
-        path = (f"[{part}]" if isinstance(part, int) else f".{part}") + path
+        path = (f"[{part}]" if isinstance(part, int) else f".{part[:LONGEST_NAME]}") + path
     return path.removeprefix(".")
 
 

@@ -205,6 +205,7 @@ BAD_BODIES = [
     b'{"prompt": ' + b"[" * 50_000,
     b'{"prompt": "\xff\xfe"}',
     b'{"prompt": "\\ud800"}',
+    b'{"prompt": "a", "\\ud800": 1}',
     b'{"prompt": "a", "prompt": "b"}',
 ]
 

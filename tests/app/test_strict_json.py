@@ -40,6 +40,9 @@ def test_no_text_raises_anything_but_a_refusal(text: str) -> None:
         ('{"a": 1, "a": 2}', "a", "repeated"),
         ('{"a": %s}' % ("9" * 40), "a", "64 bits"),
         ('{"a": "\\ud800"}', "a", "surrogate"),
+        ('{"a": {"\\ud800": NaN}}', "a", "surrogate"),
+        ('{"\\udfff": null}', "value", "surrogate"),
+        ('{"%s": NaN}' % ("k" * 5000), "k" * 80, "finite"),
         ('{"a":' * (MAX_DEPTH + 1) + "1" + "}" * (MAX_DEPTH + 1), "a.a", "deeper"),
     ],
 )

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,13 @@ ROOT = Path(__file__).resolve().parents[2]
 @contextmanager
 def served(engine: str = "native") -> Iterator[str]:
     """Its address, once the model is ready: `tiny`, or the test pattern."""
+    with served_process(engine, {}) as (url, _):
+        yield url
+
+
+@contextmanager
+def served_process(engine: str, settings: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """Its address and process id; `settings` are environment variables."""
     with tempfile.TemporaryDirectory() as data:
         command = [
             sys.executable,
@@ -27,7 +34,7 @@ def served(engine: str = "native") -> Iterator[str]:
             "--data",
             data,
         ]
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "WORLDLINE_LOG_LEVEL": "warning"}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "WORLDLINE_LOG_LEVEL": "warning", **settings}
         with subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
         ) as process:
@@ -36,7 +43,7 @@ def served(engine: str = "native") -> Iterator[str]:
             try:
                 if not line.startswith("Worldline is ready"):
                     raise RuntimeError(f"the server did not start: it ended with {process.wait(10)}")
-                yield line.split()[-1]
+                yield line.split()[-1], process.pid
             finally:
                 process.terminate()
                 try:
