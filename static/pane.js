@@ -10,6 +10,8 @@ import { Stats } from "./stats.js";
 import { Veil } from "./veil.js";
 import { clockText, secondsBefore } from "./words.js";
 
+const FEW = 4; // chunks
+
 /**
  * @typedef {object} PaneEvents
  * @property {(pane: Pane) => void} onChange its state, prompt or timeline is to be shown differently
@@ -72,8 +74,9 @@ export class Pane {
   get saved() {
     const { walk } = this.session;
     if (!walk) return undefined;
+    const unseen = walk.last - this.#last > FEW; // a page that was hidden: what it missed is of no use
     return {
-      walk: { ...walk, last: this.#last },
+      walk: unseen ? walk : { ...walk, last: this.#last },
       title: this.title,
       opening: this.#opening.prompt,
       prompt: this.prompt.draft,
@@ -136,6 +139,9 @@ export class Pane {
   /** @param {import("./moments.js").Moment} moment the walk goes on from there */
   rewind(moment) {
     this.session.rewind(moment.chunk);
+    this.viewer.reset();
+    this.screen.show(moment.picture);
+    this.veil.show({ title: "Going back", busy: true, picture: true });
   }
 
   /** @param {import("./moments.js").Moment | undefined} moment none: now */

@@ -35,7 +35,8 @@ export function judgeClosing(code, error) {
     again: code >= 1001 && code <= 1015,
     text: `The connection closed (${code}).`,
   };
-  const plain = code === TAKEN_OVER || GONE.includes(code); // said better here
+  const full = error?.code === "capacity_exceeded";
+  const plain = full || code === TAKEN_OVER || GONE.includes(code); // said better here
   return error && !plain ? { again: error.retryable === true, text: error.message } : known;
 }
 

@@ -1,6 +1,8 @@
 import { Connection } from "./connection.js";
 import { GONE, judgeClosing, retryDelay, TAKEN_OVER } from "./retry.js";
 
+const LONGEST_WAIT_S = 60; // that a server can ask for
+
 /**
  * @typedef {"idle" | "connecting" | "queued" | "opening" | "playing" | "lost" | "ended" | "failed" | "gone" | "taken"} State
  *   gone: the server does not have the session any more; taken: another page plays it now
@@ -168,18 +170,19 @@ export class Session {
     this.#connection = undefined;
     const { again, text } = judgeClosing(code, error);
     if (code === 1000 || this.#stopping) this.#finish("ended", { text: error?.message });
-    else if (again) this.#wait(text, error !== undefined);
+    else if (again) this.#wait(text, error);
     else if (code === TAKEN_OVER) this.#change("taken", { text });
     else this.#finish(GONE.includes(code) ? "gone" : "failed", { text, code: error?.code });
   }
 
   /**
    * @param {string} text why
-   * @param {boolean} refused whether the server itself said so
+   * @param {Record<string, any> | undefined} error where the server itself said so; it may know for how long
    */
-  #wait(text, refused) {
-    const until = performance.now() + retryDelay(this.#attempt++) * 1000;
-    const walked = this.#walk !== undefined;
+  #wait(text, error) {
+    const asked = Math.min(error?.retry_after_seconds ?? 0, LONGEST_WAIT_S);
+    const until = performance.now() + Math.max(asked, retryDelay(this.#attempt++)) * 1000;
+    const [refused, walked] = [error !== undefined, this.#walk !== undefined];
     const tick = () => {
       const seconds = (until - performance.now()) / 1000;
       if (seconds > 0) this.#change("lost", { text, refused, walked, seconds: Math.ceil(seconds) });

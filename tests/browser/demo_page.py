@@ -13,7 +13,7 @@ from engine.pattern.marks import KEYS, cell_size, read_number
 
 WIDTH, HEIGHT = 96, 64  # the pattern's picture, in pixels
 FPS = 32  # twice the pattern's own, so that chunks come twice as fast
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 FOCUSED = '.pane[data-focused="true"]'
 
 # The page's policy allows no evaluated text, so a condition is a function body that polls by itself.

@@ -267,8 +267,23 @@ def test_the_place_in_the_queue_is_shown(open_demo: Any) -> None:
     demo.wait_for_chunks(1)
 
 
-def test_a_full_server_is_told_and_tried_again_until_there_is_room(open_demo: Any, tmp_path: Path) -> None:
+def test_who_comes_to_a_full_server_waits_in_line(open_demo: Any, tmp_path: Path) -> None:
     small = Server(tmp_path, max_sessions="1")
+    small.start()
+    try:
+        first, second = open_demo(url=small.url), open_demo(url=small.url)
+        first.play()
+        second.act()
+        second.page.get_by_text("You are next").wait_for()
+        assert "1st of 1 in line" in second.part("veil-text").text_content()
+        first.page.locator("#stop").click()
+        second.wait_for_chunks(1)
+    finally:
+        small.kill()
+
+
+def test_a_server_without_a_line_is_tried_again_until_there_is_room(open_demo: Any, tmp_path: Path) -> None:
+    small = Server(tmp_path, max_sessions="1", waiting_max="0")
     small.start()
     try:
         first, second = open_demo(url=small.url), open_demo(url=small.url)
@@ -277,6 +292,8 @@ def test_a_full_server_is_told_and_tried_again_until_there_is_room(open_demo: An
         second.page.get_by_text("Not possible just now").wait_for()
         assert "Trying again in" in second.part("veil-text").text_content()
         first.page.locator("#stop").click()
+        first.page.get_by_text("The walk has ended").wait_for()
+        second.act()
         second.wait_for_chunks(1)
     finally:
         small.kill()
