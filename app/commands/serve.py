@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import uvloop
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
@@ -106,7 +108,8 @@ def serve(
         typer.echo(f"worldline: {told}", err=True)
         raise typer.Exit(1) from None
     try:
-        status = asyncio.run(run(settings))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            status = runner.run(run(settings))
     finally:
         lock.release()
     raise typer.Exit(status)
@@ -116,7 +119,7 @@ async def run(settings: Settings) -> int:
     """Serve until told to stop. Returns the exit status: 1 without a model, or where the address is taken."""
     app = create_app(settings, build_engine(settings), build_stores(settings), build_reducers())
     edge: Edge = app.state.edge
-    server = Server(app, settings, edge.drain)
+    server = Server(app, settings, edge.drain, edge.keys.reload)
     serving = asyncio.create_task(server.serve())
     ready = asyncio.create_task(edge.ready.wait())
     await asyncio.wait({serving, ready}, return_when=asyncio.FIRST_COMPLETED)
@@ -124,6 +127,8 @@ async def run(settings: Settings) -> int:
         if edge.failure:
             server.should_exit = True  # the log has said why
         elif server.started:
+            gc.collect()
+            gc.freeze()  # what was loaded stays: the collector need not walk it while somebody plays
             typer.echo(f"Worldline is ready: open {address(server)}/")
     ready.cancel()
     await serving
@@ -147,7 +152,12 @@ def _told(error: ValidationError | SettingsError) -> str:
 
 
 def _require_protection(settings: Settings) -> None:
-    if settings.api_keys or settings.allow_unauthenticated or _is_loopback(settings.host):
+    if (
+        settings.api_keys
+        or settings.api_keys_file
+        or settings.allow_unauthenticated
+        or _is_loopback(settings.host)
+    ):
         return
     raise typer.BadParameter(
         f"{settings.host} can be reached from other machines, and no API key is set: set WORLDLINE_API_KEYS, "

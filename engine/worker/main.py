@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib
 import logging
 import os
@@ -44,6 +45,8 @@ def main(descriptor: int) -> None:
         channel.send(LoadFailed(describe(error)))
         return
     loop = WorkerLoop(host, card, channel.send)
+    gc.collect()
+    gc.freeze()  # the model stays: the collector need not walk it between two chunks
     channel.send(Loaded(card))
     receiver.serve(loop)
     loop.run()
