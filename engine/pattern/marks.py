@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -69,9 +70,18 @@ def _draw_glyph(frame: NDArray[np.uint8], symbol: str, top: int, left: int, cell
         return  # a picture too small for all marks has those that fit
     box = frame[top - cell : bottom, left - cell : right]
     box[:] = 0
+    frame[top : top + _ROWS * cell, left : left + _COLUMNS * cell] = _ink(symbol, cell, 255 if lit else 70)
+
+
+@lru_cache(512)  # a dozen are drawn on every frame
+def _ink(symbol: str, cell: int, brightness: int) -> NDArray[np.uint8]:
+    """A glyph as it is drawn, [H, W, 1]."""
     bitmap = np.array([int(bit) for bit in GLYPHS[symbol]], np.uint8).reshape(_ROWS, _COLUMNS)
-    ink = np.kron(bitmap, np.ones((cell, cell), np.uint8))[..., None]
-    frame[top : top + _ROWS * cell, left : left + _COLUMNS * cell] = ink * (255 if lit else 70)
+    ink: NDArray[np.uint8] = np.kron(bitmap, np.ones((cell, cell), np.uint8))[..., None] * np.uint8(
+        brightness
+    )
+    ink.flags.writeable = False
+    return ink
 
 
 def _read_digit(frame: NDArray[np.uint8], cell: int, place: int) -> str:
