@@ -214,3 +214,62 @@ def test_only_an_end_that_may_pass_is_tried_again(run: Any) -> None:
         """
     )
     assert verdicts == [True, True, False, False, False, True]
+
+
+def test_a_long_walk_keeps_a_bounded_even_choice_of_moments_and_the_newest(run: Any) -> None:
+    kept = run(
+        """
+        const { Moments } = await load("moments.js");
+        const moments = new Moments();
+        const most = [];
+        for (let chunk = 0; chunk < 1000; chunk += 1) {
+          moments.add({ chunk, prompt: "", picture: null });
+          most.push(moments.list.length);
+        }
+        return [Math.max(...most), moments.list.map(({ chunk }) => chunk)];
+        """
+    )
+    most, chunks = kept
+    assert most <= 96 and len(chunks) > 48
+    assert chunks[0] == 0 and chunks[-1] == 999
+    assert {after - before for before, after in pairwise(chunks[:-1])} == {16}
+
+
+def test_where_a_walk_went_back_what_was_behind_is_forgotten(run: Any) -> None:
+    kept = run(
+        """
+        const { Moments } = await load("moments.js");
+        const moments = new Moments();
+        for (const chunk of [0, 1, 2, 3, 4, 2, 3]) moments.add({ chunk, prompt: "", picture: chunk });
+        return moments.list.map(({ chunk }) => chunk);
+        """
+    )
+    assert kept == [0, 1, 2, 3]
+
+
+def test_times_and_places_are_said_as_people_say_them(run: Any) -> None:
+    said = run(
+        """
+        const { clockText, ordinal, secondsBefore } = await load("words.js");
+        const config = { first_chunk_frames: 9, chunk_frames: 12, fps: 16 };
+        return [
+          [0, 59.9, 61, 600].map(clockText),
+          [1, 2, 3, 4, 11, 12, 13, 21, 112].map(ordinal),
+          [0, 1, 3].map((chunk) => secondsBefore(config, chunk)),
+        ];
+        """
+    )
+    assert said[0] == ["0:00", "0:59", "1:01", "10:00"]
+    assert said[1] == ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"]
+    assert said[2] == [0, 9 / 16, 33 / 16]
+
+
+def test_who_does_not_know_the_session_any_more_says_so_in_the_page_s_own_words(run: Any) -> None:
+    verdicts = run(
+        """
+        const { judgeClosing } = await load("retry.js");
+        const error = { message: "as written there", retryable: false };
+        return [4404, 4410, 4409].map((code) => judgeClosing(code, error));
+        """
+    )
+    assert not any(verdict["again"] or "written" in verdict["text"] for verdict in verdicts)
