@@ -22,6 +22,7 @@ from sessions.journal import Journal
 from sessions.recordings import RecordingStore
 from sessions.snapshots import SnapshotStore
 from sessions.sql_journal import SqlJournal
+from sessions.usage import FileUsage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +68,12 @@ def build_reducers() -> Mapping[str, Reducer]:
 
 def build_stores(settings: Settings) -> Stores:
     """All that outlives the server, in the data directory."""
-    return Stores(build_journal(settings), build_snapshots(settings), build_recordings(settings))
+    return Stores(
+        build_journal(settings),
+        build_snapshots(settings),
+        build_recordings(settings),
+        FileUsage(settings.data.resolve() / "usage.json"),
+    )
 
 
 def build_journal(settings: Settings) -> Journal:

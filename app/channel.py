@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -28,9 +29,12 @@ class Channel:
         self.active = self._loop.time()
         self.request_id = uuid.uuid4().hex
         self.close_code: int | None = None
+        self._unread: deque[str] = deque()
 
     async def receive(self) -> str:
         """The next text. Raises `BinaryFrame`, and `WebSocketDisconnect` when the client is gone."""
+        if self._unread:
+            return self._unread.popleft()
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
             self.close_code = self.close_code or message["code"]
@@ -40,6 +44,10 @@ class Channel:
         if text is None:
             raise BinaryFrame(f"binary frame of {len(message['bytes'])} bytes: send JSON text")
         return text
+
+    def put_back(self, texts: Iterable[str]) -> None:
+        """Texts that were received too early: they are received again, in their order."""
+        self._unread.extend(texts)
 
     async def send(self, message: Mapping[str, Any], payload: bytes | None = None) -> None:
         """Send a message, and its binary frame right behind it. Raises `WebSocketDisconnect`."""

@@ -6,6 +6,7 @@ import typer
 
 from app.commands.capacity import capacity
 from app.commands.generate import generate
+from app.commands.keys import keys
 from app.commands.replay import replay
 from app.commands.serve import serve
 from app.commands.sessions import sessions
@@ -29,6 +30,7 @@ cli.command(short_help="List every setting of the server.")(settings)
 cli.command(short_help="Recompute golden files, and print the differences.")(verify)
 cli.command(short_help="Plan how many sessions fit into memory.")(capacity)
 cli.add_typer(train, name="train")
+cli.add_typer(keys, name="keys")
 
 
 def main() -> None:

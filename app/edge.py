@@ -15,20 +15,24 @@ from starlette.requests import HTTPConnection
 from app.errors import message_of
 from app.image_fetch import ImageFetcher
 from app.intake import IMAGE_FIELD, linked_image, served_names, session_spec
+from app.key_file import KeyFile
 from app.logs import about
 from app.metrics import Metrics
 from app.observers import Observers
 from app.refusals import NotReady
+from app.session_request import SessionRequest
 from app.settings import Settings
 from app.stores import Stores
 from app.tokens import Keys, check_token, digest, new_token
 from app.traces import start_traces
-from app.wire import ForkRequest, SessionRequest
+from app.wire import ForkRequest
 from engine.api import Engine, EngineError, EngineState, ModelCard, Reducer
+from sessions.admission import Told
 from sessions.errors import SessionClosed, SessionError, UnknownSession
 from sessions.info import SessionInfo
 from sessions.limits import Limits
 from sessions.manager import SessionManager
+from sessions.quotas import Quotas
 from sessions.session import Session
 
 T = TypeVar("T")
@@ -51,7 +55,8 @@ class Edge:
         self.metrics = Metrics(engine)
         self.traces = start_traces(settings.trace_endpoint) if settings.trace_endpoint else None
         observer = Observers(self.metrics, self.traces) if self.traces else self.metrics
-        self.keys = Keys(key.get_secret_value() for key in settings.api_keys)
+        file = KeyFile(settings.api_keys_file) if settings.api_keys_file else None
+        self.keys = Keys((key.get_secret_value() for key in settings.api_keys), file)
         self.images = ImageFetcher(settings.image_fetch_max_bytes, settings.image_fetch_timeout_s)
         self.ready = asyncio.Event()
         self.draining = asyncio.Event()
@@ -65,6 +70,7 @@ class Edge:
             observer=observer,
             snapshots=stores.snapshots,
             recordings=stores.recordings,
+            usage=stores.usage,
         )
 
     async def start(self) -> None:
@@ -129,17 +135,20 @@ class Edge:
             return status.reason or f"the engine is {EngineState.STARTING.value}"
         return ""
 
-    async def create(self, request: SessionRequest, owner: str | None) -> tuple[Session, str]:
+    async def create(
+        self, request: SessionRequest, owner: str | None, told: Told | None = None
+    ) -> tuple[Session, str]:
         """A new session and its token. Raises what `session_spec` and `SessionManager.create` raise.
 
-        Where its first frame has to be fetched, what `ImageFetcher.fetch` raises too.
+        With `told`, it waits for room where there is none. Where its first frame has to be fetched, what
+        `ImageFetcher.fetch` raises too.
         """
         token = new_token()
         spec = session_spec(request, self.card, self.settings, owner=owner, token_digest=digest(token))
         if (address := linked_image(request, self.settings)) is not None:
             image = await self.images.fetch(address, IMAGE_FIELD, self.settings.image_max_side)
             spec = replace(spec, image=image)
-        session = await self.manager.create(spec)
+        session = await self.manager.create(spec, told)
         about(session_id=session.session_id)
         return session, token
 
@@ -160,7 +169,7 @@ class Edge:
     async def owned(self, session_id: str, owner: str | None) -> Session:
         """The session, awake, if the key may see it. Raises what `SessionManager.awake` does."""
         await self.seen(session_id, owner)
-        return await self.manager.awake(session_id)
+        return await self.manager.awake(session_id, owner=owner)
 
     async def may_close(self, session_id: str, owner: str | None) -> None:
         """Raise `UnknownSession` where the key may not; a closed session may be closed again."""
@@ -168,17 +177,25 @@ class Edge:
             await self.seen(session_id, owner)
 
     async def bound(
-        self, session_id: str, token: str | None, owner: str | None, replay_after: int | None = None
+        self,
+        session_id: str,
+        token: str | None,
+        owner: str | None,
+        replay_after: int | None = None,
+        told: Told | None = None,
     ) -> Session:
         """The session that a socket plays, for whoever shows its token. Raises `Unauthorized` too.
 
-        Where nothing is recorded, a suspended one computes the chunks behind `replay_after` again.
+        With `told`, its world is there when this returns, after waiting for room where there is none. Where
+        nothing is recorded, a suspended one computes the chunks behind `replay_after` again.
         """
         info = await self.seen(session_id, owner)
         about(session_id=session_id)
         check_token(token, info.spec.token_digest)
         again = replay_after if self.stores.recordings is None else None
-        return await self.manager.awake(session_id, again)
+        if told is None:
+            return await self.manager.awake(session_id, again, owner)
+        return await self.manager.ready(session_id, told, again, owner)
 
 
 def edge_of(connection: HTTPConnection) -> Edge:
@@ -204,4 +221,15 @@ def _limits(settings: Settings) -> Limits:
         grace_s=settings.resume_grace_s,
         suspends=settings.after_grace == "suspend",
         snapshot_every=settings.snapshot_every,
+        waiting=settings.waiting_max,
+        waiting_s=settings.waiting_timeout_s,
+        unacked_chunks=settings.unacked_chunks,
+        idle_s=settings.idle_timeout_s or None,
+        lifetime_s=settings.session_lifetime_s or None,
+        quotas=Quotas(
+            settings.sessions_per_key,
+            settings.events_per_second_per_key,
+            settings.total_sessions_per_key,
+            settings.total_events_per_key,
+        ),
     )

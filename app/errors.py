@@ -49,6 +49,7 @@ TABLE: dict[type[Exception], Fault] = {
     errors.SessionExists: Fault("session_exists", 409, 1008),
     errors.SessionTombstoned: Fault("cleanup_failed", 409, 1011, retryable=True),
     errors.SessionClosed: Fault("session_closed", 410, 4410),
+    errors.SessionExpired: Fault("session_expired", 410, 4410),
     errors.SessionFailed: Fault("session_failed", 409, 1011),
     errors.WrongState: Fault("wrong_state", 409, 1008),
     errors.ReplayDiverged: Fault("replay_diverged", 500, 1011),
@@ -62,6 +63,9 @@ TABLE: dict[type[Exception], Fault] = {
     errors.WatcherTooSlow: Fault("watcher_too_slow", 409, 4408, retryable=True),
     errors.ChunkAborted: Fault("chunk_cancelled", 409, 1011, retryable=True),
     errors.CapacityExceeded: Fault("capacity_exceeded", 503, 1013, retryable=True),
+    errors.QuotaExceeded: Fault("quota_exceeded", 429, 1008, retryable=True),
+    errors.RateLimited: Fault("rate_limited", 429, 1008, retryable=True),
+    errors.QuotaSpent: Fault("quota_spent", 429, 1008),
     errors.EngineUnavailable: Fault("engine_unavailable", 503, 1013, retryable=True),
     errors.WorldLost: Fault("engine_unavailable", 503, 1013, retryable=True),
     errors.EngineTimeout: Fault("engine_timeout", 504, 1011, retryable=True),
@@ -98,6 +102,22 @@ def field_of(error: BaseException) -> str | None:
     """The field that `error` names, if it names one."""
     field = _inner_field(error)
     return None if field is None else start_field(field)
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """For who is refused for now: when to ask again, and what place in line there would have been."""
+
+    retry_after_s: float | None = None
+    position: int | None = None
+    depth: int | None = None
+
+
+def hint_of(error: BaseException) -> Hint:
+    """What the error says of trying again."""
+    if isinstance(error, errors.CapacityExceeded):
+        return Hint(error.retry_after_s, error.position, error.depth)
+    return Hint(error.retry_after_s) if isinstance(error, errors.QuotaExceeded) else Hint()
 
 
 def message_of(error: BaseException) -> str:

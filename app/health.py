@@ -23,6 +23,7 @@ class Readiness(BaseModel):
 
     status: str = Field(examples=["ready", "not ready"])
     reason: str = Field(examples=["", "the worker is loading the model"])
+    waiting: int = Field(description="Clients that wait in line for room: no reason not to be ready.")
 
 
 @router.get("/health", summary="Liveness")
@@ -41,7 +42,9 @@ async def healthz() -> Health:
 async def readyz(edge: EdgeNow) -> JSONResponse:
     """503 with the reason while the model loads or restarts or could not be loaded, and at the end."""
     reason = edge.reason
-    answer = Readiness(status="not ready" if reason else "ready", reason=reason)
+    answer = Readiness(
+        status="not ready" if reason else "ready", reason=reason, waiting=edge.manager.line.depth
+    )
     return JSONResponse(answer.model_dump(), 503 if reason else 200)
 
 

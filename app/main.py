@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -14,7 +15,7 @@ from app import health, histories, problems, rest, socket
 from app.description import DESCRIPTION, Application
 from app.edge import Edge
 from app.headers import SecurityHeaders
-from app.paths import SOCKET_PATH
+from app.paths import CHUNK_HEADER, SOCKET_PATH
 from app.request_ids import RequestIds
 from app.settings import Settings
 from app.stores import Stores
@@ -36,6 +37,14 @@ def create_app(
     app.add_api_websocket_route(SOCKET_PATH, socket.realtime_video)
     app.add_api_route("/", _demo, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC))
+    if settings.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            allow_methods=("GET", "POST", "DELETE"),
+            allow_headers=("Authorization", "Content-Type"),
+            expose_headers=(CHUNK_HEADER, "Location", "Retry-After", "X-Request-ID"),
+        )
     app.add_middleware(SecurityHeaders)
     app.add_middleware(RequestIds)
     return app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -12,11 +13,12 @@ from pydantic import BaseModel, Field
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 
-from app.errors import INTERNAL, MAPPED, Fault, fault_of, field_of, message_of
-from app.wire import refusal_of
+from app.errors import INTERNAL, MAPPED, Fault, Hint, fault_of, field_of, hint_of, message_of
+from app.message import refusal_of
 
 MEDIA_TYPE = "application/problem+json"
-RETRY_AFTER_S = "2"
+RETRY_AFTER_S = 2
+NO_HINT = Hint()
 
 
 class Problem(BaseModel):
@@ -29,10 +31,16 @@ class Problem(BaseModel):
     code: str = Field(description="Stable name of the error.", examples=["invalid_request"])
     retryable: bool = Field(description="Whether the same request may work later.")
     field: str | None = Field(None, description="Path of the field that is wrong.", examples=["width"])
+    position: int | None = Field(None, description="Where all are busy: the place in line there would be.")
+    depth: int | None = Field(None, description="Where all are busy: how many wait in line.")
 
 
 def problem(
-    fault: Fault, message: str, field: str | None = None, headers: dict[str, str] | None = None
+    fault: Fault,
+    message: str,
+    field: str | None = None,
+    headers: dict[str, str] | None = None,
+    hint: Hint = NO_HINT,
 ) -> JSONResponse:
     """The answer for a row of the error table."""
     content: dict[str, Any] = {
@@ -45,7 +53,12 @@ def problem(
     }
     if field is not None:
         content["field"] = field
-    more = {"Retry-After": RETRY_AFTER_S} if fault.status in (429, 503) else {}
+    if hint.position is not None:
+        content |= {"position": hint.position, "depth": hint.depth}
+    more = {}
+    if fault.status in (429, 503) and fault.retryable:
+        seconds = RETRY_AFTER_S if hint.retry_after_s is None else max(1, math.ceil(hint.retry_after_s))
+        more["Retry-After"] = str(seconds)
     if fault.status == 401:
         more["WWW-Authenticate"] = "Bearer"
     return JSONResponse(content, fault.status, {**more, **(headers or {})}, media_type=MEDIA_TYPE)
@@ -61,7 +74,7 @@ def install(app: FastAPI) -> None:
 
 
 async def _mapped(_: Request, error: Exception) -> JSONResponse:
-    return problem(fault_of(error), message_of(error), field_of(error))
+    return problem(fault_of(error), message_of(error), field_of(error), hint=hint_of(error))
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:

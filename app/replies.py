@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.codec import codec_name
-from app.errors import fault_of, field_of, message_of
+from app.errors import fault_of, field_of, hint_of, message_of
 from app.fields import interaction_field, with_field
 from app.packaging.packager import Package
 from engine.api import ModelCard
@@ -166,5 +166,9 @@ def error(
 
 def refused(cause: BaseException) -> Reply:
     """The fatal message for an exception."""
-    row = fault_of(cause)
-    return error(row.code, message_of(cause), retryable=row.retryable, field=field_of(cause))
+    row, hint = fault_of(cause), hint_of(cause)
+    more = {"retry_after_seconds": hint.retry_after_s, "position": hint.position, "depth": hint.depth}
+    return {
+        **error(row.code, message_of(cause), retryable=row.retryable, field=field_of(cause)),
+        **{key: value for key, value in more.items() if value is not None},
+    }

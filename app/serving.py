@@ -66,9 +66,16 @@ def socket_protocol(abort_s: float) -> type[WebSocketsSansIOProtocol]:
 class Server(uvicorn.Server):
     """Not started yet. Ends the streams by `drain` before uvicorn would cut their sockets."""
 
-    def __init__(self, app: FastAPI, settings: Settings, drain: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        settings: Settings,
+        drain: Callable[[], Awaitable[None]],
+        reload: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(_config(app, settings))
         self._drain = drain
+        self._reload = reload  # called at SIGHUP
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -76,10 +83,11 @@ class Server(uvicorn.Server):
         loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
         for number in signals:
             loop.add_signal_handler(number, self._told, number)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
         try:
             yield
         finally:
-            for number in signals:
+            for number in (*signals, signal.SIGHUP):
                 loop.remove_signal_handler(number)
 
     def _told(self, number: int) -> None:
@@ -109,7 +117,7 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         log_config=None,
         access_log=settings.log_level == "debug",
         server_header=False,
-        http=http_protocol(settings.start_timeout_s),
+        http=http_protocol(settings.start_timeout_s, settings.stall_timeout_s),
         ws=socket_protocol(settings.last_word_timeout_s),
         ws_per_message_deflate=False,
         ws_max_size=settings.start_max_bytes + START_SLACK,

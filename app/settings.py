@@ -68,11 +68,14 @@ class Settings(BaseSettings):
     api_keys: tuple[SecretStr, ...] = Field(
         (), description="Keys, one of which every client must show. Without any, only loopback is served."
     )
+    api_keys_file: Path | None = Field(
+        None, description="File of further keys, made by `worldline keys`; it is read again when it changes."
+    )
     allow_unauthenticated: bool = Field(
         False, description="Serve on an address other than loopback without any API key."
     )
     allowed_origins: tuple[str, ...] = Field(
-        (), description="Origins besides the server's own whose pages may open a socket."
+        (), description="Origins besides the server's own whose pages may open a socket or call the API."
     )
 
     start_timeout_s: float = Field(10, gt=0, description="Seconds within which `session.start` must come.")
@@ -124,6 +127,27 @@ class Settings(BaseSettings):
     pending_events: int = Field(32, ge=1, description="Events of a session that may wait for the next chunk.")
     max_sessions: int | None = Field(
         None, ge=1, description="Sessions in all; by default what the model has room for."
+    )
+    waiting_max: int = Field(64, ge=0, description="Clients that wait in line for room; 0: nobody waits.")
+    waiting_timeout_s: float = Field(300, gt=0, description="Seconds that a client may wait in line.")
+    sessions_per_key: int | None = Field(
+        None, ge=1, description="Sessions of one key at once, suspended ones not counted."
+    )
+    events_per_second_per_key: float | None = Field(
+        None, gt=0, description="Events per second of one key, over all its sessions."
+    )
+    total_sessions_per_key: int | None = Field(
+        None, ge=0, description="Sessions that one key may ever make, forks included."
+    )
+    total_events_per_key: int | None = Field(None, ge=0, description="Events that one key may ever submit.")
+    unacked_chunks: int = Field(
+        2, ge=1, description="Chunks that a client which sends `session.ack` may be behind before play waits."
+    )
+    idle_timeout_s: float = Field(
+        900, ge=0, description="Seconds after which a session that nobody uses is suspended; 0: never."
+    )
+    session_lifetime_s: float = Field(
+        0, ge=0, description="Seconds after which a session is closed, whatever it does; 0: never."
     )
     snapshots_max_bytes: int = Field(
         2 * 2**30, ge=0, description="Disk space for snapshots of worlds; the oldest go first. 0 keeps none."

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from fastapi import WebSocket
@@ -12,9 +15,11 @@ from starlette.websockets import WebSocketDisconnect
 from app.channel import Channel
 from app.edge import Edge, bearer, edge_of
 from app.errors import MAPPED, close_code, fault_of
+from app.lobby import LeftLine, Lobby, Told
 from app.logs import about
 from app.refusals import InvalidField, MessageTooLarge, OriginRefused, StartTimeout, shortened
 from app.replies import geometry, refused, told, video_start, warning
+from app.sampling import check_sampling
 from app.settings import Settings
 from app.stream import Stream
 from app.watch import Watch
@@ -23,6 +28,8 @@ from sessions.errors import SessionError, TakenOver
 from sessions.outbox import Outbox
 from sessions.outputs import Done, Failed, Terminal
 from sessions.session import Session
+
+T = TypeVar("T")
 
 log = logging.getLogger("worldline")
 
@@ -53,22 +60,41 @@ async def realtime_video(websocket: WebSocket) -> None:
 async def _converse(edge: Edge, channel: Channel, key: str | None) -> None:
     opening = await _opening(edge, channel)
     owner = edge.keys.owner(opening.api_key or key)
+    try:
+        terminal = await _admitted(edge, channel, opening, owner)
+    except LeftLine:
+        terminal = Done(0, stopped=True)
+    await channel.finish(_code(edge, terminal), told(channel.request_id, terminal))
+
+
+async def _admitted(edge: Edge, channel: Channel, opening: Opening, owner: str | None) -> Terminal:
+    """Play or watch to the end, after waiting for room where there is none. Raises `LeftLine`."""
     match opening:
         case Start(token=None):
-            session, token = await edge.create(opening, owner)
+            session, token = await _room(edge, channel, opening, partial(edge.create, opening, owner))
             outbox = await _started(edge, session)
             terminal = await _play(edge, channel, session, outbox, token, opening)
             await _end(edge, session, terminal)
+            return terminal
         case Start():
-            session = await _bound(edge, opening, owner)
-            terminal = await _play(edge, channel, session, session.play(), opening.token, opening)
+            session = await _room(edge, channel, opening, partial(_bound, edge, opening, owner))
+            return await _play(edge, channel, session, session.play(), opening.token, opening)
         case Resume(session_id=session_id, token=token, last_transport_chunk_index=last):
-            session = await edge.bound(session_id, token, owner, last)
-            terminal = await _play(edge, channel, session, await session.resume(last), token)
+            bind = partial(edge.bound, session_id, token, owner, last)
+            session = await _room(edge, channel, opening, bind)
+            return await _play(edge, channel, session, await session.resume(last), token)
         case Attach(session_id=session_id, token=token):
-            session = await edge.bound(session_id, token, owner)
-            terminal = await _watch(edge, channel, session)
-    await channel.finish(_code(edge, terminal), told(channel.request_id, terminal))
+            return await _watch(edge, channel, await edge.bound(session_id, token, owner))
+
+
+async def _room(
+    edge: Edge,
+    channel: Channel,
+    opening: Start | Resume,
+    enter: Callable[[Told | None], Coroutine[Any, Any, T]],
+) -> T:
+    """What `enter` answers, after waiting for room unless the client does not want to. Raises `LeftLine`."""
+    return await (Lobby(edge, channel).wait(enter) if opening.wait else enter(None))
 
 
 async def _end(edge: Edge, session: Session, terminal: Terminal) -> None:
@@ -105,11 +131,12 @@ async def _opening(edge: Edge, channel: Channel) -> Opening:
     return message
 
 
-async def _bound(edge: Edge, start: Start, owner: str | None) -> Session:
+async def _bound(edge: Edge, start: Start, owner: str | None, told: Told | None) -> Session:
     """The session that REST made. Fields may be repeated, but not changed."""
     if start.session_id is None:
         raise InvalidField("session_id", "required with `token`; got nothing")
-    session = await edge.bound(start.session_id, start.token, owner)
+    check_sampling(start, edge.card)
+    session = await edge.bound(start.session_id, start.token, owner, told=told)
     spec = session.info().spec
     for field in start.model_fields_set & {"prompt", "scene", "width", "height", "fps", "seed", "num_frames"}:
         asked, has = getattr(start, field), getattr(spec, field)
@@ -131,10 +158,8 @@ async def _play(
     """Play to the terminal message. Who leaves before may come back within the grace period."""
     try:
         await _introduce(edge, channel, session, token)
-        if start is not None and start.num_inference_steps not in (None, edge.card.steps):
-            asked, has = start.num_inference_steps, edge.card.steps
-            message = f"this model takes {has} steps; {asked} were asked for"
-            await channel.send(warning("steps_fixed", message, "num_inference_steps"))
+        for notice in () if start is None else check_sampling(start, edge.card):
+            await channel.send(warning(notice.code, notice.message, notice.field))
         return await Stream(edge, channel, session).run(outbox)
     finally:
         session.leave(outbox)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sessions.journal import Journal
 from sessions.recordings import RecordingStore
 from sessions.snapshots import SnapshotStore
+from sessions.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +19,4 @@ class Stores:
     journal: Journal
     snapshots: SnapshotStore | None = None
     recordings: RecordingStore | None = None
+    usage: Usage | None = None  # None: totals of quotas are forgotten with the server

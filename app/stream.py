@@ -10,7 +10,8 @@ from app.channel import Channel
 from app.controls import body_of
 from app.edge import Edge
 from app.errors import MAPPED, fault_of, field_of, message_of
-from app.refusals import InvalidField, MessageTooLarge, Stalled
+from app.guards import stalled, warn_of_drain
+from app.refusals import InvalidField, MessageTooLarge
 from app.replies import rejection, warning
 from app.sending import send_outputs
 from app.wire import (
@@ -35,7 +36,6 @@ from sessions.outputs import Terminal
 from sessions.session import Session
 
 COMMANDS = 64  # what a client may ask ahead of what is done
-DRAIN_S = 10.0
 
 
 class Stream:
@@ -46,17 +46,16 @@ class Stream:
         self._channel = channel
         self._session = session
         self._commands: asyncio.Queue[ClientMessage] = asyncio.Queue(COMMANDS)
-        self.acknowledged = -1  # the last transport chunk that the client says it has
 
     async def run(self, outbox: Outbox) -> Terminal:
         """Play. Raises `WebSocketDisconnect`, `Refusal`, `SessionError`."""
         form = self._session.info().spec.format
         sender = asyncio.create_task(send_outputs(self._channel, outbox, form))
         parts: list[Coroutine[Any, Any, None]] = [
-            self._receive(),
+            self._receive(outbox),
             self._act(),
-            self._watch(),
-            self._warn_of_drain(),
+            stalled(self._edge, self._channel),
+            warn_of_drain(self._edge, self._channel),
         ]
         tasks = [sender, *map(asyncio.create_task, parts)]
         try:
@@ -70,7 +69,7 @@ class Stream:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _receive(self) -> None:
+    async def _receive(self, outbox: Outbox) -> None:
         while True:
             text = await self._channel.receive()
             try:
@@ -82,7 +81,7 @@ class Stream:
                 case Ping():
                     await self._channel.send({"type": "session.pong"})
                 case Ack(transport_chunk_index=index):
-                    self.acknowledged = max(self.acknowledged, index)
+                    outbox.ack(index)
                 case Start() | Resume() | Attach():
                     await self._channel.send(
                         warning("already_started", "the stream has started already", "type")
@@ -143,16 +142,3 @@ class Stream:
             await self._channel.send(rejection(asked.event_id, row.code, message_of(error), error.field))
             return
         await self._session.interact(asked.event_id, prompt, controls)
-
-    async def _watch(self) -> None:
-        longest, now = self._edge.settings.stall_timeout_s, asyncio.get_running_loop().time
-        while True:
-            left = self._channel.active + longest - now()
-            if left <= 0:
-                raise Stalled(f"neither progress nor a message for {longest:g} seconds: send `session.ping`")
-            await asyncio.sleep(left)
-
-    async def _warn_of_drain(self) -> None:
-        await self._edge.draining.wait()
-        await self._channel.send({"type": "session.draining", "grace_seconds": DRAIN_S})
-        await asyncio.Event().wait()

@@ -7,6 +7,7 @@ import hmac
 import secrets
 from collections.abc import Iterable
 
+from app.key_file import KeyFile
 from app.refusals import Unauthorized
 
 
@@ -21,27 +22,34 @@ def digest(secret: str) -> str:
 
 
 class Keys:
-    """The API keys, kept as digests only."""
+    """The API keys, kept as digests only: those of the settings, and those of a file as it is now."""
 
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._digests = tuple(digest(key) for key in keys)
+    def __init__(self, keys: Iterable[str], file: KeyFile | None = None) -> None:
+        self._fixed = tuple(digest(key) for key in keys)
+        self._file = file
 
     @property
     def required(self) -> bool:
-        """Whether clients must show a key at all."""
-        return bool(self._digests)
+        """Whether clients must show a key at all; a file that holds none lets nobody in."""
+        return bool(self._fixed) or self._file is not None
+
+    def reload(self) -> None:
+        """Read the file again."""
+        if self._file is not None:
+            self._file.reload()
 
     def owner(self, shown: str | None) -> str | None:
         """An id of the key that was shown; None where no key is required. Raises `Unauthorized`."""
-        if not self._digests:
+        if not self.required:
             return None
         if shown is None:
             raise Unauthorized("an API key is required: `Authorization: Bearer KEY`, or the field `api_key`")
         given = digest(shown)
-        matches = [hmac.compare_digest(given, known) for known in self._digests]  # all, in constant time
+        digests = self._fixed if self._file is None else (*self._fixed, *self._file.digests())
+        matches = [hmac.compare_digest(given, known) for known in digests]  # all, in constant time
         if not any(matches):
             raise Unauthorized("the API key is not known")
-        return self._digests[matches.index(True)][:16]
+        return given[:16]
 
 
 def check_token(shown: str | None, known: str | None) -> None:

@@ -7,6 +7,7 @@ import asyncio
 from app.channel import Channel
 from app.edge import Edge
 from app.errors import fault_of, field_of, message_of
+from app.guards import stalled, warn_of_drain
 from app.refusals import InvalidField
 from app.replies import warning
 from app.sending import send_outputs
@@ -30,17 +31,19 @@ class Watch:
         """Watch. Raises `WebSocketDisconnect`, `Refusal`."""
         form = self._session.info().spec.format
         sender = asyncio.create_task(send_outputs(self._channel, outbox, form))
-        receiver = asyncio.create_task(self._receive())
+        guards = (stalled(self._edge, self._channel), warn_of_drain(self._edge, self._channel))
+        tasks = [sender, *map(asyncio.create_task, (self._receive(), *guards))]
         try:
-            finished, _ = await asyncio.wait({sender, receiver}, return_when=asyncio.FIRST_COMPLETED)
+            finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if sender in finished:
                 return sender.result()
-            receiver.result()
+            for task in finished:
+                task.result()
             return Done(0, stopped=True)
         finally:
-            for task in (sender, receiver):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(sender, receiver, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _receive(self) -> None:
         """Until the watcher has seen enough."""

@@ -1,4 +1,4 @@
-"""The messages that clients send, over the socket and over REST: their shape, each validated once.
+"""The messages that clients send over the socket, and REST's with the same fields: their shape.
 
 What depends on the served model (sizes, frame counts, scenes) is decided in `app.intake`.
 """
@@ -6,93 +6,15 @@ What depends on the served model (sizes, frame counts, scenes) is decided in `ap
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import Field
 
+from app.event_request import InteractionBody
+from app.message import Count, Message, Secret, SessionId, validated
 from app.refusals import InvalidField, MessageTooLarge, shortened
-from app.strict_json import Json, parse_object, require_few_values
-
-SessionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$", examples=["my-walk"])]
-EventName = Annotated[str, Field(min_length=1, max_length=128)]
-Text = Annotated[str, Field(max_length=65_536)]
-Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Secret = Annotated[str, Field(min_length=1, max_length=512)]
-Format = Literal["m4s", "annexb", "jpeg"]
-Mode = Literal["continuous", "stepped"]
-
-_SECRET_FIELDS = frozenset({"token", "api_key"})
-
-
-class Message(BaseModel):
-    """A JSON object from a client: types are strict, unknown keys are refused."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown_keys(cls, data: Any) -> Any:
-        allowed = {name if info.alias is None else info.alias for name, info in cls.model_fields.items()}
-        for key in data if isinstance(data, dict) else ():
-            if key not in allowed:
-                told = {"key": str(key), "allowed": ", ".join(sorted(allowed))}
-                raise PydanticCustomError("unknown_field", "unknown field; allowed: {allowed}", told)
-        return data
-
-
-class ImageReference(Message):
-    """A first frame that the client brings."""
-
-    image_url: str = Field(
-        description="A data URL of a PNG, JPEG or WebP image, or a web address if the server allows its host."
-    )
-
-
-class ExtraParams(Message):
-    """Options of a stream beyond vLLM-Omni's own fields."""
-
-    camera_action_script: list[list[list[str]]] | None = Field(
-        None, description="Keys held: [chunk][3 latent frames][keys]."
-    )
-    pace_to_media_time: bool | None = Field(None, description="Send no faster than the video plays.")
-    pacing_lead_seconds: float | None = Field(
-        None, ge=0, le=60, description="How far ahead of the viewer to run."
-    )
-    pacing_max_lag_seconds: float | None = Field(
-        None, ge=0, le=600, description="How far behind before pacing starts over."
-    )
-
-
-class SessionRequest(Message):
-    """What a client asks of a new session. Sizes, rate and length default to the model's."""
-
-    prompt: Text | None = Field(None, description="What the world is.", examples=["a meadow with a red barn"])
-    image_reference: ImageReference | None = Field(None, description="The first frame; or name a `scene`.")
-    scene: str | None = Field(None, max_length=128, description="A built-in first frame; see `/v1/models`.")
-    model: str | None = Field(
-        None, max_length=256, description="Must be the served model's name or an alias."
-    )
-    width: Count | None = Field(None, description="Pixels; a multiple of the model's `size_multiple`.")
-    height: Count | None = Field(None, description="Pixels; a multiple of the model's `size_multiple`.")
-    fps: Annotated[int, Field(ge=1, le=120)] | None = Field(
-        None, description="Frames per second of the video."
-    )
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(None, description="Same seed, same world.")
-    num_frames: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
-        None, description="Length in frames, whole chunks; without it the stream runs until it is stopped."
-    )
-    flow_shift: Annotated[float, Field(gt=0, le=100)] | None = Field(
-        None, description="Shift of the noise schedule."
-    )
-    negative_prompt: str | None = Field(
-        None, max_length=65_536, description="Must be empty: there is no guidance."
-    )
-    num_inference_steps: Count | None = Field(None, description="The model's own count of steps.")
-    format: Format = Field("m4s", description="How chunks are packed.")
-    extra_params: ExtraParams | None = None
-    session_id: SessionId | None = Field(None, description="Chosen by the client; by default generated.")
-    mode: Mode = Field("continuous", description="`stepped` makes one chunk per event.")
+from app.session_request import SessionRequest
+from app.strict_json import parse_object, require_few_values
 
 
 class Start(SessionRequest):
@@ -101,44 +23,7 @@ class Start(SessionRequest):
     type: Literal["session.start"]
     token: Secret | None = None
     api_key: Secret | None = None
-
-
-class MultiModal(Message):
-    """What comes with a prompt, or without one."""
-
-    camera: dict[str, Any] | None = None
-
-
-class ControlInput(Message):
-    """One control: a track of the model, a schema that the track knows, and its data."""
-
-    track: str = Field(min_length=1, max_length=64, examples=["camera"])
-    schema_: str = Field(alias="schema", min_length=1, max_length=128, examples=["lingbot.camera_actions.v1"])
-    data: Any
-
-
-class EventBody(Message):
-    """A prompt, a camera, or both."""
-
-    prompt: Text | None = None
-    multi_modal_data: MultiModal | None = None
-
-    @model_validator(mode="after")
-    def _something(self) -> Self:
-        if self.prompt is None and (self.multi_modal_data is None or self.multi_modal_data.camera is None):
-            raise PydanticCustomError("empty_event", "needs a `prompt` or `multi_modal_data.camera`")
-        return self
-
-
-TransitionChunks = Annotated[int, Field(ge=0, le=10_000)]
-
-
-class InteractionBody(Message):
-    """An event from the socket; its id is any text."""
-
-    event_id: EventName | None = None
-    event: EventBody
-    transition_chunks: TransitionChunks | None = None
+    wait: bool = Field(True, description="Wait in line where all are busy; false: be refused at once.")
 
 
 class Interaction(Message):
@@ -146,28 +31,6 @@ class Interaction(Message):
 
     type: Literal["session.interaction"]
     interaction: InteractionBody
-
-
-class EventRequest(Message):
-    """An event over REST: `event` in the socket's form, or `prompt` and `controls`."""
-
-    event_id: Annotated[int, Field(ge=0, le=2**53 - 1)] = Field(
-        description="Unique and rising in the session."
-    )
-    event: EventBody | None = None
-    transition_chunks: TransitionChunks | None = None
-    prompt: Text | None = None
-    controls: list[ControlInput] | None = Field(None, max_length=16)
-
-    @model_validator(mode="after")
-    def _something(self) -> Self:
-        if self.event is None and self.prompt is None and not self.controls:
-            raise PydanticCustomError("empty_event", "needs an `event`, a `prompt` or `controls`")
-        if self.event is not None and (self.prompt is not None or self.controls):
-            raise PydanticCustomError(
-                "two_events", "takes either `event` or `prompt` and `controls`, not both"
-            )
-        return self
 
 
 class Ping(Message):
@@ -192,7 +55,7 @@ class Ack(Message):
 class ResetRequest(Message):
     """How to go on after a reset: continuous streams wait for a prompt unless `resume` is true."""
 
-    resume: bool = False
+    resume: bool = Field(False, description="Go on at once, with the prompt and script of the opening.")
 
 
 class Reset(ResetRequest):
@@ -211,6 +74,7 @@ class Resume(Message):
         description="The last chunk that arrived; -1 where none did."
     )
     api_key: Secret | None = None
+    wait: bool = Field(True, description="Wait in line where all are busy; false: be refused at once.")
 
 
 class Attach(Message):
@@ -269,8 +133,6 @@ MESSAGES: dict[str, type[ClientMessage]] = {
     "session.close": Close,
 }
 
-M = TypeVar("M", bound=Message)
-
 
 def parse_message(text: str) -> ClientMessage:
     """The message in `text`. Raises `NotJson` or `InvalidField`."""
@@ -293,27 +155,3 @@ def claimed(text: str) -> tuple[str, str | None]:
     interaction = data.get("interaction")
     name = interaction.get("event_id") if isinstance(interaction, dict) else None
     return str(data.get("type"))[:64], name[:128] if isinstance(name, str) else None
-
-
-def validated(model: type[M], data: Json) -> M:
-    """`data` as `model`. Raises `InvalidField`, which names the first field that is wrong."""
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise refusal_of(error.errors(include_url=False)[0]) from None
-
-
-def refusal_of(detail: ErrorDetails) -> InvalidField:
-    """The refusal that says what pydantic found: the field, what came, what is allowed."""
-    place: tuple[int | str, ...] = detail["loc"]
-    if detail["type"] == "unknown_field":
-        place = (*place, shortened(detail["ctx"]["key"]).strip("'"))
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
-    message = detail["msg"].replace("Input should be", "must be").replace("String should", "must")
-    if detail["type"] in ("missing", "unknown_field", "empty_event", "two_events"):
-        got = ""
-    elif field.rpartition(".")[2] in _SECRET_FIELDS:
-        got = "; got another"
-    else:
-        got = f"; got {shortened(detail['input'])}"
-    return InvalidField(field or "message", f"{message}{got}")

@@ -22,6 +22,7 @@ class Audience:
         self.tape = tape
         self._world = world
         self._limits = services.limits
+        self._observer = services.observer
         self._recordings = services.recordings
         self._watchers: set[Outbox] = set()
         self._recorded: asyncio.Task[None] | None = None
@@ -66,6 +67,7 @@ class Audience:
                 slow = WatcherTooSlow("chunks come faster than they are read here: attach again")
                 outbox.put(Failed(slow.code, slow.message, slow.retryable))
                 self._watchers.discard(outbox)
+                self._observer.chunks_dropped(slow.code, outbox.statistics().chunks + 1)
 
     def end(self, terminal: Terminal) -> None:
         """Nothing comes any more."""

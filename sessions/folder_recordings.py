@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from sessions.disk import Disk, folder_of
 from sessions.errors import StorageUnavailable
 from sessions.folder_snapshots import log_pruned
-from sessions.recordings import RecordedChunk
+from sessions.recordings import START, RecordedChunk
 from sessions.reel import read_record, record_of
 from sessions.snapshots import Kept, Pruned
 
@@ -61,9 +61,9 @@ class FolderRecordings:
         """Add a chunk that lies beyond those that are there; drops one that comes again."""
         self._tell(await self._disk.do(lambda: self._files.append(world, chunk)))
 
-    async def chunks(self, world: str) -> AsyncIterator[RecordedChunk]:
-        """What is recorded of a life, in the order in which it was shown."""
-        for number, end in await self._disk.do(lambda: self._files.extent(world)):
+    async def chunks(self, world: str, since: tuple[int, int] = START) -> AsyncIterator[RecordedChunk]:
+        """What is recorded of a life, in the order in which it was shown, from somewhere before `since` on."""
+        for number, end in await self._disk.do(lambda: self._files.extent_since(world, since)):
             position = 0
             while position < end:
                 chunk, position = await self._disk.do(self._files.reading(world, number, position, end))
@@ -142,6 +142,16 @@ class RecordingFolder:
         """The numbers of the files and their lengths, in order."""
         recording = self._recordings.get(world)
         return sorted(recording.files.items()) if recording is not None else []
+
+    def extent_since(self, world: str, since: tuple[int, int]) -> list[tuple[int, int]]:
+        """Those of `extent` from the last file on that begins with this chunk or an earlier one."""
+        files = self.extent(world)
+        for place in range(len(files) - 1, 0, -1):
+            number, end = files[place]
+            first, _ = self.reading(world, number, 0, end)()
+            if first is not None and (first.epoch, first.chunk_index) <= since:
+                return files[place:]
+        return files
 
     def reading(
         self, world: str, number: int, position: int, end: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from sessions.quotas import Quotas
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +28,7 @@ class Limits:
     watcher_bytes: int = 2 * 2**20  # media that waits for a watcher before it is dropped
     waiting: int = 64  # clients that wait for room, in all; 0: nobody waits
     waiting_s: float = 300.0  # for room
+    unacked_chunks: int = 2  # that a client which acknowledges has not acknowledged yet
+    idle_s: float | None = None  # without use until a session is suspended
+    lifetime_s: float | None = None  # of a session, until it is closed
+    quotas: Quotas = field(default_factory=Quotas)  # of each owner

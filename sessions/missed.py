@@ -46,7 +46,7 @@ async def _recorded(services: Services, world: str, links: list[Link]) -> dict[i
         return {}
     wanted = {(link.begun.tick.epoch, link.begun.tick.chunk_index) for link in links}
     found: dict[int, EncodedChunk] = {}
-    async for chunk in services.recordings.chunks(world):
+    async for chunk in services.recordings.chunks(world, min(wanted)):
         if (chunk.epoch, chunk.chunk_index) in wanted:
             found[chunk.chunk_index] = chunk.media
     return found

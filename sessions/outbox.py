@@ -27,11 +27,20 @@ class Outbox:
 
     Chunks are bounded by bytes: who makes them waits for `has_room` before it begins one (so at most one
     chunk more than `limit_bytes` waits). Other messages are bounded by their count in the same way, each
-    kind for itself, so that a client that stopped reading video still has its interactions answered.
+    kind for itself, so that a client that stopped reading video still has its interactions answered. A client
+    that acknowledges chunks gets no more than `unacked_chunks` ahead of that.
     """
 
-    def __init__(self, limit_bytes: int, limit_messages: int, on_room: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        limit_bytes: int,
+        limit_messages: int,
+        on_room: Callable[[], object],
+        unacked_chunks: int | None = None,
+    ) -> None:
         self._limit_bytes = limit_bytes
+        self._unacked_chunks = unacked_chunks
+        self._last_chunk = self._acked = -1  # transport indices; nothing is acknowledged
         self._limit_messages = limit_messages
         self._waiting: deque[Output] = deque()
         self._bytes = self._messages = self._most_bytes = self._put = 0
@@ -54,7 +63,9 @@ class Outbox:
     @property
     def has_room(self) -> bool:
         """Whether another chunk may be begun."""
-        return self._bytes < self._limit_bytes or self._abandoned
+        ahead = self._last_chunk - self._acked
+        behind = self._acked >= 0 and self._unacked_chunks is not None and ahead >= self._unacked_chunks
+        return self._abandoned or (self._bytes < self._limit_bytes and not behind)
 
     def statistics(self) -> OutboxStatistics:
         """What waits now."""
@@ -71,6 +82,7 @@ class Outbox:
             self._terminal = output
             self._drained.set()
         if isinstance(output, ChunkOutput):
+            self._last_chunk = output.transport_index
             self._bytes += output.size
             self._most_bytes = max(self._most_bytes, self._bytes)
         else:
@@ -79,6 +91,15 @@ class Outbox:
         self._put += 1
         self._changed.set()
         return True
+
+    def ack(self, transport_index: int) -> None:
+        """The reader has everything up to this chunk; of one that was not put yet this says nothing."""
+        if transport_index > self._last_chunk:
+            return
+        had_room = self.has_room
+        self._acked = max(self._acked, transport_index)
+        if not had_room and self.has_room:
+            self._on_room()
 
     async def room_for_message(self) -> None:
         """Wait until fewer messages than the limit wait, or none is taken any more."""

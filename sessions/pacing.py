@@ -30,13 +30,17 @@ class Pacer:
             return None
         return 0.0 if self._origin is None else self._origin + self._next - now
 
-    def shown(self, now: float, media_time: float, length: float) -> None:
-        """A chunk has left; a late one shifts the viewer's clock by what it was late beyond the lag."""
+    def shown(self, now: float, media_time: float, length: float) -> float:
+        """A chunk has left; a late one shifts the viewer's clock by what it was late beyond the lag.
+
+        Answers for how long the viewer had nothing to play.
+        """
         if self._origin is None:
             self._origin = now - media_time
         late = now - (self._origin + media_time)
         self._origin += max(0.0, late - self._most_lag)
         self._next = media_time + length
+        return max(0.0, late) if self._paced else 0.0
 
     def restart(self) -> None:
         """Media time starts again, with the next chunk."""

@@ -25,6 +25,7 @@ class Player:
         owner: str | None = None,
     ) -> None:
         self._limits = services.limits
+        self._observer = services.observer
         self._admission = services.admission
         self._owner = owner
         self.outbox = self._new_outbox()
@@ -54,7 +55,8 @@ class Player:
         return former
 
     def _new_outbox(self) -> Outbox:
-        return Outbox(self._limits.outbox_bytes, self._limits.outbox_messages, self.wake)
+        limits = self._limits
+        return Outbox(limits.outbox_bytes, limits.outbox_messages, self.wake, limits.unacked_chunks)
 
     async def run(self) -> None:
         """Play to the end; exactly one terminal message is in the outbox when this returns."""
@@ -142,5 +144,7 @@ class Player:
 
     def _show(self, output: ChunkOutput) -> None:
         self.chunks += 1
-        self.schedule.shown(self._clock.now(), output)
+        stalled_s = self.schedule.shown(self._clock.now(), output)
+        if stalled_s > 0:
+            self._observer.underrun(stalled_s)
         self.outbox.put(output)

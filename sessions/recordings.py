@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from engine.api import EncodedChunk
 from sessions.snapshots import Pruned
+
+START: Final = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,10 @@ class RecordingStore(Protocol):
         """Add a chunk, then prune what is too much. Once awaited it survives kill -9. Calls take effect in
         the order they are made; a chunk that comes again (a recovery repeats the last one) is kept once."""
 
-    def chunks(self, world: str) -> AsyncIterator[RecordedChunk]:
+    def chunks(self, world: str, since: tuple[int, int] = START) -> AsyncIterator[RecordedChunk]:
         """What is recorded of a life, in the order in which it was shown; empty where nothing is. Read piece
-        by piece; what is appended meanwhile may be missing."""
+        by piece; what is appended meanwhile may be missing. Of what was shown before the chunk `since` (epoch
+        and index), only a little is read."""
 
     async def discard(self, world: str) -> None:
         """Remove a life's recording."""

@@ -24,8 +24,8 @@ class Schedule(Protocol):
     def slack(self, now: float) -> float | None:
         """How long the viewer can still play."""
 
-    def shown(self, now: float, output: ChunkOutput) -> None:
-        """A chunk has left."""
+    def shown(self, now: float, output: ChunkOutput) -> float:
+        """A chunk has left; for how long its viewer had nothing to play."""
 
     def taken(self, event_id: int) -> None:
         """An event was accepted."""
@@ -52,9 +52,9 @@ class ContinuousSchedule:
         """How long the viewer can still play."""
         return self._pacer.slack(now)
 
-    def shown(self, now: float, output: ChunkOutput) -> None:
+    def shown(self, now: float, output: ChunkOutput) -> float:
         """Media time goes on."""
-        self._pacer.shown(now, output.media_time, len(output.media.frames) / output.media.fps)
+        return self._pacer.shown(now, output.media_time, len(output.media.frames) / output.media.fps)
 
     def taken(self, event_id: int) -> None:
         """It waits for the next chunk like any other."""
@@ -96,9 +96,10 @@ class SteppedSchedule:
         """Worlds take turns."""
         return None
 
-    def shown(self, now: float, output: ChunkOutput) -> None:
+    def shown(self, now: float, output: ChunkOutput) -> float:
         """The script goes on."""
         self._script_waits = False
+        return 0.0
 
     def taken(self, event_id: int) -> None:
         """Owe it a chunk, behind which a script goes on that was held."""

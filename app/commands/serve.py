@@ -17,6 +17,7 @@ from pydantic_settings import SettingsError
 from app.bootstrap import build_engine, build_reducers, build_stores
 from app.data_lock import DataInUse, DataLock
 from app.edge import Edge
+from app.key_file import KeyFileRefused, read_keys
 from app.logs import configure_logging
 from app.main import create_app
 from app.serving import Server, address
@@ -95,6 +96,7 @@ def serve(
     except (ValidationError, SettingsError) as error:
         raise typer.BadParameter(_told(error)) from None
     _require_protection(settings)
+    _require_key_file(settings)
     _require_traces(settings)
     configure_logging(settings.log_level, settings.log_format)
     lock = DataLock(settings.data)
@@ -164,6 +166,16 @@ def _require_protection(settings: Settings) -> None:
         "e.g. '[\"a long random key\"]', or ask for --allow-unauthenticated",
         param_hint="--host",
     )
+
+
+def _require_key_file(settings: Settings) -> None:
+    if settings.api_keys_file is None:
+        return
+    try:
+        read_keys(settings.api_keys_file)
+    except KeyFileRefused as refused:
+        told = f"{refused}; `worldline keys add NAME --file {settings.api_keys_file}` makes one"
+        raise typer.BadParameter(told, param_hint="WORLDLINE_API_KEYS_FILE") from None
 
 
 def _require_traces(settings: Settings) -> None:

@@ -1,0 +1,94 @@
+"""Where a socket's client waits for room: it hears of its place in line, and may leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from app.channel import Channel
+from app.edge import Edge
+from app.guards import stalled, warn_of_drain
+from app.refusals import InvalidField, MessageTooLarge
+from app.replies import told, warning
+from app.wire import Close, Ping, Stop, parse_message
+from sessions.outputs import QueuePosition
+
+T = TypeVar("T")
+Told = Callable[[QueuePosition], object]
+
+KEPT_CHARS = 262_144  # of messages that came before there was a stream
+
+
+class LeftLine(Exception):
+    """The client said that it will not wait any more."""
+
+
+class Lobby:
+    """One client's wait. What it sends meanwhile, its stream gets once there is one."""
+
+    def __init__(self, edge: Edge, channel: Channel) -> None:
+        self._edge = edge
+        self._channel = channel
+        self._position: QueuePosition | None = None
+        self._waits = asyncio.Event()  # it was told of its position
+        self._moved = asyncio.Event()  # it has another one
+        self._kept: list[str] = []
+
+    async def wait(self, enter: Callable[[Told], Coroutine[Any, Any, T]]) -> T:
+        """What `enter` answers, however long that takes.
+
+        Raises what it does; `LeftLine` and `WebSocketDisconnect` where the client left, `Stalled` where
+        nothing is heard of it; then its place is free.
+        """
+        entering = asyncio.create_task(enter(self._tell))
+        tasks: list[asyncio.Task[Any]] = [entering, asyncio.create_task(self._waits.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not entering.done():  # before, the client is not read, and nobody has to be told anything
+                tasks += map(asyncio.create_task, self._parts())
+                finished, _ = await asyncio.wait([entering, *tasks[2:]], return_when=asyncio.FIRST_COMPLETED)
+                if entering not in finished:
+                    for task in finished:
+                        task.result()
+            return await entering
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._channel.put_back(self._kept)
+
+    def _parts(self) -> Iterable[Coroutine[Any, Any, None]]:
+        guards = (stalled(self._edge, self._channel), warn_of_drain(self._edge, self._channel))
+        return (self._announce(), self._receive(), *guards)
+
+    def _tell(self, position: QueuePosition) -> None:
+        self._position = position
+        self._waits.set()
+        self._moved.set()
+
+    async def _announce(self) -> None:
+        """Where several changes come at once, the last is told."""
+        while True:
+            self._moved.clear()
+            position = self._position
+            assert position is not None, "who waits has a position"
+            await self._channel.send(told(self._channel.request_id, position))
+            await self._moved.wait()
+
+    async def _receive(self) -> None:
+        while True:
+            text = await self._channel.receive()
+            try:
+                message = parse_message(text)
+            except (InvalidField, MessageTooLarge):
+                message = None  # its stream will say what is wrong
+            if isinstance(message, Ping):
+                await self._channel.send({"type": "session.pong"})
+            elif isinstance(message, Stop | Close):
+                raise LeftLine
+            elif sum(map(len, self._kept)) + len(text) > KEPT_CHARS:
+                too_much = f"at most {KEPT_CHARS} characters are kept for you until there is room"
+                await self._channel.send(warning("queue_full", too_much))
+            else:
+                self._kept.append(text)

@@ -1,0 +1,114 @@
+"""What one owner may have, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from session_fixtures import SPEC, STEPPED, ManualClock, managed
+
+from sessions.errors import QuotaExceeded, QuotaSpent, RateLimited, StorageUnavailable
+from sessions.events import Event
+from sessions.limits import Limits
+from sessions.outputs import InteractionQueued, InteractionRejected
+from sessions.quotas import Quotas
+from sessions.usage import FileUsage
+
+
+def spec(owner: str | None, session_id: str | None = None) -> object:
+    return replace(STEPPED, owner=owner, session_id=session_id)
+
+
+async def test_an_owner_has_so_many_sessions_at_once_and_suspended_ones_are_free() -> None:
+    manager = await managed(limits=Limits(quotas=Quotas(sessions=2)))
+    first = await manager.create(spec("a", "first"))
+    await manager.create(spec("a"))
+    with pytest.raises(QuotaExceeded, match="2 sessions are open, at most 2 may be"):
+        await manager.create(spec("a"))
+    with pytest.raises(QuotaExceeded):
+        await manager.fork("first", spec("a"))
+    await manager.create(spec("b"))
+    await first.suspend("idle")
+    await manager.create(spec("a"))
+    with pytest.raises(QuotaExceeded):
+        await manager.awake("first", owner="a")
+    await manager.stop()
+
+
+async def test_sessions_that_are_being_made_count_too() -> None:
+    manager = await managed(limits=Limits(quotas=Quotas(sessions=1)))
+    made = await asyncio.gather(*(manager.create(spec("a")) for _ in range(5)), return_exceptions=True)
+    assert sum(isinstance(result, QuotaExceeded) for result in made) == 4
+    await manager.stop()
+
+
+async def test_events_come_at_the_rate_that_is_allowed_over_all_sessions_of_an_owner() -> None:
+    clock = ManualClock()
+    manager = await managed(clock=clock, limits=Limits(quotas=Quotas(events_per_s=2)))
+    one, two = [await manager.create(spec("a")) for _ in range(2)]
+    other = await manager.create(spec("b"))
+    await one.submit(Event(0, "a hill"))
+    await two.submit(Event(0, "a hill"))
+    with pytest.raises(RateLimited, match="more than 2 events per second") as refused:
+        await one.submit(Event(1, "a lake"))
+    assert refused.value.retry_after_s == pytest.approx(0.5)
+    await other.submit(Event(0, "a hill"))
+    clock.advance(0.5)
+    await one.submit(Event(1, "a lake"))
+    await manager.stop()
+
+
+async def test_an_interaction_beyond_the_rate_is_rejected_as_one_to_try_again_and_the_stream_goes_on() -> (
+    None
+):
+    clock = ManualClock()
+    manager = await managed(clock=clock, limits=Limits(quotas=Quotas(events_per_s=1)))
+    session = await manager.create(SPEC)
+    outbox = session.play()
+    answers: list[object] = []
+
+    async def read() -> None:
+        async for output in outbox:
+            if isinstance(output, InteractionQueued | InteractionRejected):
+                answers.append(output)
+
+    reading = asyncio.create_task(read())
+    await session.interact("one", prompt="a hill")
+    await session.interact("two", prompt="a lake")
+    clock.advance(1)
+    await session.interact("two", prompt="a lake")
+    await manager.stop()
+    await reading
+    queued, rejected, again = answers
+    assert queued == InteractionQueued("one") and again == InteractionQueued("two")
+    assert isinstance(rejected, InteractionRejected)
+    assert (rejected.event_id, rejected.code, rejected.retryable) == ("two", "rate_limited", True)
+
+
+async def test_totals_outlive_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "usage.json"
+    limits = Limits(quotas=Quotas(total_sessions=2, total_events=1))
+    manager = await managed(limits=limits, usage=FileUsage(path))
+    session = await manager.create(spec("a", "kept"))
+    await session.submit(Event(0, "a hill"))
+    with pytest.raises(QuotaSpent, match="1 events were accepted, at most 1 may ever be"):
+        await session.submit(Event(1, "a lake"))
+    await manager.stop()
+    manager = await managed(limits=limits, usage=FileUsage(path))
+    session = await manager.create(spec("a"))
+    with pytest.raises(QuotaSpent):
+        await session.submit(Event(0, "a hill"))
+    await session.close()
+    with pytest.raises(QuotaSpent, match="2 sessions were made, at most 2 may ever be"):
+        await manager.create(spec("a"))
+    await manager.create(spec(None))
+    await manager.stop()
+
+
+async def test_totals_that_can_not_be_read_are_not_forgotten_in_silence(tmp_path: Path) -> None:
+    path = tmp_path / "usage.json"
+    path.write_text("{broken")
+    with pytest.raises(StorageUnavailable, match=r"usage\.json can't be read"):
+        await FileUsage(path).start()
