@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from sessions.audience import Audience
-from sessions.errors import SessionError, SessionFailed, WorldLost
+from sessions.errors import JournalUnavailable, SessionError, SessionFailed, WorldLost
 from sessions.keeper import Keeper
 from sessions.outputs import ChunkOutput
 from sessions.protocol import SessionProtocol
@@ -84,6 +84,9 @@ class Course:
                 return await self.runner.run(event_ids, slack_s, shown)
             except WorldLost as loss:
                 self.keeper.lost(loss)
+            except JournalUnavailable:
+                self.keeper.strayed()
+                raise
             output = self.runner.unfinished
             if output is not None:
                 await self.keeper.ensure()

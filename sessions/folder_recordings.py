@@ -62,7 +62,7 @@ class FolderRecordings:
         self._tell(await self._disk.do(lambda: self._files.append(world, chunk)))
 
     async def chunks(self, world: str, since: tuple[int, int] = START) -> AsyncIterator[RecordedChunk]:
-        """What is recorded of a life, in the order in which it was shown, from somewhere before `since` on."""
+        """What is recorded of a life, in the order in which it was shown, from before `since` on."""
         for number, end in await self._disk.do(lambda: self._files.extent_since(world, since)):
             position = 0
             while position < end:

@@ -74,6 +74,10 @@ class Keeper:
             message = f"its world was lost {self._losses} times in a row: {loss.message}"
             raise SessionFailed(message) from loss
 
+    def strayed(self) -> None:
+        """The engine's world may have a chunk that the session has not: it is made again."""
+        self._world.present = False
+
     async def ensure(self, replay_after: int | None = None) -> None:
         """The engine has the world where the session stands: at once where nothing is to be done.
 

@@ -229,6 +229,16 @@ class SessionProtocol:
         assert self.can_cancel(), "only an unseen chunk is rolled back"
         self._drop_flight()
 
+    def withhold(self) -> bool:
+        """Forget the chunk in flight, of which nothing may leave: its events are pending again.
+
+        False where its pixels have left.
+        """
+        if self.flight is None or self.flight.shown:
+            return False
+        self._drop_flight()
+        return True
+
     # The session's own course
 
     def fail(self, reason: str) -> None:

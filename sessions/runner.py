@@ -25,6 +25,7 @@ from sessions.errors import (
     ChunkAborted,
     EchoMismatch,
     JournalError,
+    JournalUnavailable,
     SessionError,
     SessionFailed,
     WorldLost,
@@ -101,7 +102,8 @@ class ChunkRunner:
 
         Raises `ChunkAborted` where it was rolled back, `WorldLost` where it has to be run again (it is
         `unfinished` where it was shown), `SessionFailed` where that failed the session, and what
-        `SessionProtocol.begin` does.
+        `SessionProtocol.begin` does. `JournalUnavailable` where its tick could not be written: then the
+        engine may have committed it, and the session has not.
         """
         began = self._services.clock.now()
         self.ask(0.0)  # where nobody did: the first event of a stepped stream
@@ -239,10 +241,16 @@ class ChunkRunner:
         if isinstance(error, ChunkCancelled) and self._protocol.can_cancel():
             self._protocol.rollback()
             return ChunkAborted(f"chunk {run.tick.chunk_index} was cancelled")
+        if isinstance(run.trouble, JournalUnavailable) and self._withheld(run.tick):
+            return run.trouble  # a full disk or a lost database: the session goes on when that has passed
         trouble = run.trouble or (as_session_error(error) if error else None)
         failure = trouble or SessionFailed("the engine ended a chunk without committing it")
         self._fail(failure)
         return failure
+
+    def _withheld(self, tick: Tick) -> bool:
+        """Whether nothing of it has left, and nothing will."""
+        return self._protocol.is_current(tick) and self._protocol.withhold()
 
     def _swept_away(self, tick: Tick) -> SessionError:
         try:

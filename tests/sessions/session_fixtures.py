@@ -32,7 +32,7 @@ from sessions.frozen import FrozenDict, digest
 from sessions.limits import Limits
 from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
-from sessions.recordings import RecordedChunk
+from sessions.recordings import START, RecordedChunk
 from sessions.snapshots import Point, Pruned, StoredSnapshot, any_point
 from sessions.spec import Mode, SessionSpec
 
@@ -319,7 +319,7 @@ class MemoryRecordings:
         if chunk not in self.kept.setdefault(world, []):
             self.kept[world].append(chunk)
 
-    async def chunks(self, world: str) -> AsyncIterator[RecordedChunk]:
+    async def chunks(self, world: str, since: tuple[int, int] = START) -> AsyncIterator[RecordedChunk]:
         for chunk in self.kept.get(world, []):
             yield chunk
 

@@ -32,6 +32,7 @@ from sessions.errors import (
     EngineUnavailable,
     EventIdConflict,
     JournalCorrupt,
+    JournalUnavailable,
     NoSuchChunk,
     ReplayDiverged,
     SessionClosed,
@@ -45,7 +46,7 @@ from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
 from sessions.outbox import Outbox
 from sessions.outputs import ChunkOutput, Done, Evicted, Failed, InteractionQueued, Resumed, Rewound
-from sessions.recordings import RecordedChunk
+from sessions.recordings import START, RecordedChunk
 from sessions.session import Session
 from sessions.snapshots import Point
 from sessions.spec import Pacing
@@ -361,6 +362,59 @@ async def test_full_stores_cost_neither_chunks_nor_sessions() -> None:
     assert digests == await undisturbed(5)
 
 
+class Filling(MemoryJournal):
+    """Can't be written while it is `full`."""
+
+    full = False
+
+    def append(self, world: str, expected: int, fact: facts.Fact, at: float) -> asyncio.Future[None]:
+        if not self.full:
+            return super().append(world, expected, fact, at)
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        written.set_exception(JournalUnavailable("database or disk is full"))
+        return written
+
+
+async def test_a_chunk_whose_tick_can_not_be_written_is_not_shown_and_the_session_goes_on() -> None:
+    journal, engine = Filling(), ScriptedEngine()
+    manager = await managed(engine, journal=journal, snapshots=MemorySnapshots())
+    session = await manager.create(S)
+    digests = await walk(session, 0, 3)
+    await session.submit(press(3, "d"))
+    journal.full = True
+    for _ in range(5):  # more often than worlds may be lost
+        with pytest.raises(JournalUnavailable):
+            await session.run_chunk()
+        with pytest.raises(JournalUnavailable):
+            await session.submit(press(4, "w"))
+    info = session.info()
+    assert (info.chunk_index, info.pending_event_ids) == (3, (3,))
+    journal.full = False
+    chunk = await session.run_chunk()
+    assert (chunk.transport_index, chunk.started_event_ids) == (3, ("3",))
+    digests += [chunk.media.digest, *await walk(session, 4, 6)]
+    assert digests == await undisturbed(6)
+    assert [output.transport_index for output in session.audience.tape.since(-1)] == list(range(6))
+
+
+async def test_a_stream_whose_tick_can_not_be_written_ends_and_may_be_resumed() -> None:
+    journal, engine = Filling(), ScriptedEngine()
+    manager = await managed(engine, journal=journal)
+    session, outbox = await played(manager, 2)
+    engine.gate.clear()
+    await session.interact("evt-a", "rain")
+    await until(lambda: len(engine.ticks) == 3)
+    journal.full = True
+    engine.gate.set()
+    ended = [output async for output in outbox][-1]
+    assert isinstance(ended, Failed) and (ended.code, ended.retryable) == ("journal_unavailable", True)
+    journal.full = False
+    again = await session.resume(1)
+    await until(lambda: session.info().chunk_index == 3)
+    assert [chunk.started_event_ids for chunk in chunks_of(await drain(again))] == [("evt-a",)]
+    await manager.stop()
+
+
 async def test_a_reset_leaves_no_snapshot_behind() -> None:
     snapshots = MemorySnapshots()
     manager = await managed(snapshots=snapshots, limits=Limits(snapshot_every=2))
@@ -527,11 +581,11 @@ class SlowToRead(MemoryRecordings):
         self.go = asyncio.Event()
         self.readers = 0
 
-    async def chunks(self, world: str) -> AsyncIterator[RecordedChunk]:
+    async def chunks(self, world: str, since: tuple[int, int] = START) -> AsyncIterator[RecordedChunk]:
         self.readers += 1
         if self.readers == 1:
             await self.go.wait()
-        async for chunk in super().chunks(world):
+        async for chunk in super().chunks(world, since):
             yield chunk
 
 

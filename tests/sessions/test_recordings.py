@@ -193,3 +193,17 @@ async def test_a_chunk_beyond_the_quota_is_refused(tmp_path: Path) -> None:
             await store.append("w", chunk(0, size=1000))
         await store.append("w", chunk(0))
         assert await all_of(store) == [chunk(0)]
+
+
+async def test_of_what_was_shown_before_only_the_last_file_is_read(tmp_path: Path) -> None:
+    shown = [*(chunk(index) for index in range(40)), *(chunk(index, epoch=1) for index in range(20))]
+    async with opened(tmp_path, file_bytes=5000) as store:
+        for each in shown:
+            await store.append("w", each)
+        assert len(files(tmp_path)) > 5
+        for since in ((0, 0), (0, 17), (0, 39), (1, 0), (1, 19)):
+            found = [each async for each in store.chunks("w", since)]
+            behind = [each for each in shown if (each.epoch, each.chunk_index) >= since]
+            assert found[-len(behind) :] == behind
+            assert len(found) - len(behind) < 8  # what one file holds
+        assert await all_of(store) == shown

@@ -88,7 +88,9 @@ async def test_an_unknown_session_is_not_replayed() -> None:
         await replay_of(ScriptedEngine(), MemoryJournal(), REDUCERS, "nobody")
 
 
-@pytest.mark.parametrize("chunks", [24, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "chunks", [24, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
 async def test_a_long_walk_with_prompts_resets_and_rewinds_verifies(chunks: int, tmp_path: Path) -> None:
     dice, journal = random.Random(chunks), SqlJournal(f"sqlite:///{tmp_path}/journal.db")
     reducers = {"camera": CameraReducer()}
