@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from app.event_request import EventBody, EventRequest
 from app.refusals import InvalidField, shortened
 from app.settings import Settings
-from app.wire import EventBody, EventRequest
 from engine.api import Control, ModelCard
 from sessions.events import Event
 

@@ -8,14 +8,14 @@ from typing import Any
 from app.controls import ACTIONS, CAMERA, check_schema, checked_prompt
 from app.data_url import image_bytes
 from app.refusals import InvalidField, UnknownModel, shortened
+from app.sampling import check_sampling, flow_shift_of
+from app.session_request import ExtraParams, SessionRequest
 from app.settings import Settings
 from app.web_address import WebAddress, is_web_address, web_address
-from app.wire import ExtraParams, SessionRequest
 from engine.api import Control, ModelCard
 from sessions.spec import Format, Mode, Pacing, SessionSpec
 
 IMAGE_FIELD = "image_reference.image_url"
-PROTOCOL_STEPS = 4  # what clients of the protocol send by default, whatever the model takes
 
 
 def served_names(card: ModelCard, settings: Settings) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def session_spec(
     Without its image where that is still to be fetched: see `linked_image`.
     """
     _check_model(request.model, served_names(card, settings))
-    _check_sampling(request, card)
+    check_sampling(request, card)
     width, height = _size(request, card)
     image, scene = _first_frame(request, card, settings)
     extra = request.extra_params or ExtraParams()
@@ -52,7 +52,7 @@ def session_spec(
         mode=Mode(request.mode),
         format=Format(request.format),
         num_frames=_length(request.num_frames, card),
-        flow_shift=request.flow_shift,
+        flow_shift=flow_shift_of(request, card),
         session_id=request.session_id,
         script=_script(extra.camera_action_script, card),
         pacing=_pacing(extra),
@@ -72,17 +72,6 @@ def linked_image(request: SessionRequest, settings: Settings) -> WebAddress | No
 def _check_model(model: str | None, names: tuple[str, ...]) -> None:
     if model is not None and model not in names:
         raise UnknownModel("model", f"must be {' or '.join(names)}; got {shortened(model)}")
-
-
-def _check_sampling(request: SessionRequest, card: ModelCard) -> None:
-    if request.negative_prompt:
-        raise InvalidField(
-            "negative_prompt",
-            f"must be empty: there is no guidance; got {shortened(request.negative_prompt)}",
-        )
-    steps = request.num_inference_steps
-    if steps is not None and steps not in (card.steps, PROTOCOL_STEPS):
-        raise InvalidField("num_inference_steps", f"must be {card.steps}, the model's own; got {steps}")
 
 
 def _size(request: SessionRequest, card: ModelCard) -> tuple[int, int]:

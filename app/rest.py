@@ -10,6 +10,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.controls import event_of
 from app.edge import Edge, edge_of
+from app.event_request import EventRequest
 from app.image_header import read_header
 from app.intake import served_names
 from app.packaging.packager import Packager
@@ -17,6 +18,7 @@ from app.paths import CHUNK_HEADER
 from app.problems import MEDIA_TYPE
 from app.refusals import UnknownScene, shortened
 from app.replies import chunk_metadata, geometry
+from app.session_request import SessionRequest
 from app.strict_route import StrictRoute
 from app.views import (
     CancelAnswer,
@@ -29,7 +31,7 @@ from app.views import (
     SessionPage,
     SessionView,
 )
-from app.wire import EventRequest, ResetRequest, SessionRequest
+from app.wire import ResetRequest
 from engine.api import CloseFailed
 from sessions.errors import SessionTombstoned
 from sessions.events import Acceptance

@@ -324,6 +324,19 @@ async def test_pings_are_answered_while_a_chunk_computes(start_server: Start) ->
         assert (await stream.receive())["type"] == "session.pong"
 
 
+async def test_a_start_of_vllm_omni_plays_on_a_model_of_fixed_noise_with_warnings(server: Any) -> None:
+    extra = {"flow_shift": 5.0, "camera_action_script": [[["w"], ["w"], ["w"]]], "pyramid_num_stages": 3}
+    fields = {"guidance_scale": 1.0, "num_inference_steps": 4, "fps": 16.0, "extra_params": extra}
+    async with server.client.stream(**MEADOW, **fields, num_frames=9) as stream:
+        await stream.chunk()
+        await stream.done()
+    warned = [(one["code"], one["field"]) for one in stream.messages if one["type"] == "session.warning"]
+    assert warned == [
+        ("shift_fixed", "extra_params.flow_shift"),
+        ("field_ignored", "extra_params.pyramid_num_stages"),
+    ]
+
+
 async def test_a_distilled_model_says_that_its_steps_are_fixed(start_server: Start) -> None:
     from dataclasses import replace
 

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.event_request import EventRequest
+from app.message import validated
 from app.refusals import InvalidField
-from app.wire import MESSAGES, EventRequest, Interaction, Start, claimed, parse_message, validated
+from app.wire import MESSAGES, Interaction, Start, claimed, parse_message
 
 
 def start(**fields: object) -> str:
