@@ -20,7 +20,6 @@ from app.logs import about
 from app.refusals import InvalidField, MessageTooLarge, OriginRefused, StartTimeout, shortened
 from app.replies import geometry, refused, told, video_start, warning
 from app.sampling import check_sampling
-from app.sampling import check_sampling
 from app.settings import Settings
 from app.stream import Stream
 from app.watch import Watch
@@ -136,7 +135,6 @@ async def _bound(edge: Edge, start: Start, owner: str | None, told: Told | None)
     """The session that REST made. Fields may be repeated, but not changed."""
     if start.session_id is None:
         raise InvalidField("session_id", "required with `token`; got nothing")
-    check_sampling(start, edge.card)
     check_sampling(start, edge.card)
     session = await edge.bound(start.session_id, start.token, owner, told=told)
     spec = session.info().spec
