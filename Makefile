@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 CASES ?= 100000
 EXTRAS ?= dev,load,postgres,trace
 
-.PHONY: serve test fuzz stress stress-durable load lint bench help
+.PHONY: serve test fuzz stress stress-durable gpu-test load lint bench help
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -24,6 +24,9 @@ stress: $(STAMP) ## the long runs: evictions, cancellations, 10,000 chunks (a qu
 
 fuzz: $(STAMP) ## 100,000 messages and calls, valid and not, against a pattern server (CASES=N)
 	CASES=$(CASES) $(BIN)/python -m pytest -s -m slow tests/fuzz
+
+gpu-test: $(STAMP) ## what only a CUDA device can show (EXTRAS=dev,lingbot,gpu installs what it needs)
+	$(BIN)/python -m tests.gpu
 
 load: $(STAMP) ## walkers and managers against a pattern server (USERS=20 RATE=5 TIME=60s; ARGS="--chunks 40")
 	$(BIN)/python -m tests.load $(ARGS)

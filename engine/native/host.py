@@ -99,6 +99,8 @@ class NativeHost:
 
     def load(self) -> ModelCard:
         """Raises `CheckpointRefused` with the file and the reason, or where memory is short."""
+        if self._first_chunks is not None:
+            self._first_chunks.clear("the model is loaded anew")
         folder = locate(self._folder)
         require_fit(folder, self._dtype(), self.available())
         self._model = load_model(folder, self._dtype(), self._device, numerics=self._numerics)

@@ -85,9 +85,11 @@ class World:
         self._generator.set_state(self._state.generator)
 
     def reset(self) -> None:
-        """Back to the first frame: generator reseeded, pose, histories and K/V empty. Text K/V stays."""
+        """Back to the first frame: generator reseeded, pose, histories and all K/V empty."""
         self._chunk = None
         self.caches.view.reset()
+        self.caches.text.invalidate(reason="reset")
+        self._text = None
         self._state = self._initial()
 
     def close(self) -> None:

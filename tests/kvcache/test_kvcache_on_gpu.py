@@ -72,3 +72,31 @@ def test_a_view_on_the_device_weighs_what_the_geometry_says() -> None:
     assert torch.cuda.memory_allocated() - before == memory.live_bytes
     view.release()
     assert torch.cuda.memory_allocated() == before
+
+
+def test_memory_that_another_stream_still_reads_is_not_given_away() -> None:
+    """The reader's stream is recorded: without that, the next allocation would overwrite what it reads."""
+    ledger, memory = Ledger(), Memory("cuda:0")
+    ledger.open("world")
+    scope = ConditioningScope("world", ledger, PlainStorage(memory))
+    writer, reader = torch.cuda.Stream(), torch.cuda.Stream()
+
+    def layers(value: float) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        make = [torch.full(LARGE.shape, value, dtype=torch.bfloat16, device="cuda:0") for _ in range(8)]
+        return list(zip(make[::2], make[1::2], strict=True))
+
+    with torch.cuda.stream(writer):
+        scope.publish(scope.begin_build(TEXT), layers(1.0))
+    with torch.cuda.stream(reader):
+        found = scope.lookup(TEXT)
+        assert found is not None
+        torch.cuda._sleep(200_000_000)  # the host runs ahead of the read
+        sums = [keys.float().mean() for keys, _ in found]
+    del found
+    with torch.cuda.stream(writer):
+        scope.invalidate()  # frees it, while the reader has not read yet
+        others = layers(2.0)
+    torch.cuda.synchronize()
+    assert [float(one) for one in sums] == [1.0] * LARGE.layers
+    assert len(others) == LARGE.layers
+    scope.close()
