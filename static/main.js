@@ -305,6 +305,7 @@ class Page {
 
   #toScreen() {
     this.#pane.part("screen").focus({ preventScroll: true });
+    element("panes").scrollIntoView({ block: "nearest" });
   }
 
   async #fillScreen() {

@@ -6,6 +6,7 @@ import urllib.request
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from cut_line import Line
 from demo_page import Demo
 from demo_server import Server
@@ -31,9 +32,10 @@ def close_by_hand(server: Server, session: str) -> None:
         assert answer.status == 204
 
 
-def test_a_cut_connection_goes_on_behind_the_last_chunk(open_demo: Any, server: Server) -> None:
+@pytest.mark.parametrize("decoder", ["webcodecs", "mse"])
+def test_a_cut_connection_goes_on_behind_the_last_chunk(open_demo: Any, server: Server, decoder: str) -> None:
     with Line(server.port) as line:
-        demo = open_demo(url=line.url)
+        demo = open_demo(f"decoder={decoder}", url=line.url)
         demo.play(2)
         demo.page.keyboard.down("KeyW")
         demo.wait_for_lit("w")
@@ -211,6 +213,19 @@ def test_the_timeline_works_by_keyboard_and_a_step_leads_back_to_now(open_demo: 
     assert demo.page.locator("#back").is_hidden()
     demo.wait_for_lit("w")
     demo.page.keyboard.up("KeyW")
+
+
+def test_a_finger_on_the_strip_looks_back(open_demo: Any) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+    demo = open_demo(**phone)
+    demo.play(4)
+    box = demo.page.locator("#moment").bounding_box()
+    demo.page.touchscreen.tap(box["x"] + 4, box["y"] + box["height"] / 2)
+    demo.until("document.querySelector('.pane').dataset.past === 'true'")
+    assert demo.number() == 0
+    demo.page.locator("#now").tap()
+    demo.until("document.querySelector('.pane').dataset.past === 'false'")
+    assert demo.number() >= 2
 
 
 def test_a_branch_plays_beside_its_original_and_only_the_focused_one_gets_the_keys(open_demo: Any) -> None:
