@@ -167,6 +167,14 @@ def test_a_missing_or_broken_file_is_refused(folder: Path, file: str) -> None:
         load_model(folder)
 
 
+@pytest.mark.parametrize("kept", [4, 200, -8])
+def test_weights_that_are_cut_short_are_refused_by_name(folder: Path, kept: int) -> None:
+    file = folder / f"transformer/{WEIGHTS}.safetensors"
+    file.write_bytes(file.read_bytes()[:kept])
+    with pytest.raises(CheckpointRefused, match=rf"transformer/{WEIGHTS}\.safetensors"):
+        load_model(folder)
+
+
 def test_the_revision_follows_what_decides_the_pixels(folder: Path) -> None:
     before = revision_of(folder)
     (folder / "README.md").write_text("a card")

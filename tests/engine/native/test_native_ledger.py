@@ -129,3 +129,37 @@ async def test_a_failed_close_is_a_tombstone_until_its_retry_and_the_id_is_usabl
         assert host.memory.live_bytes == host.memory.allocations == 0
     finally:
         await engine.stop()
+
+
+async def test_a_reset_gives_back_the_text_of_the_prompt_that_is_gone(checkpoint: Path) -> None:
+    engine = LocalEngine(NativeHost(checkpoint, torch.device("cpu"), 2, 0.8))
+    await engine.start()
+    try:
+        await engine.open_world(request("w"))
+        await play(engine, "w", "a meadow")
+        with_text = (await engine.read_ledger("w")).live_bytes
+        await engine.reset_world("w")
+        ledger = await engine.read_ledger("w")
+        assert ledger.balanced
+        assert ledger.live_bytes < with_text
+        assert ledger.facts[-2]["reason"] == "reset"
+        await play(engine, "w", "a meadow")
+        assert (await engine.read_ledger("w")).live_bytes == with_text
+    finally:
+        await engine.stop()
+
+
+async def test_a_model_that_is_loaded_anew_finds_no_first_chunks(checkpoint: Path) -> None:
+    host = NativeHost(checkpoint, torch.device("cpu"), 2, 0.8, share_bytes=2**24)
+    engine = LocalEngine(host)
+    await engine.start()
+    try:
+        await engine.open_world(request("w"))
+        await play(engine, "w", "a meadow")
+        store = host._first_chunks
+        assert store is not None
+        assert len(store) == 1
+        host.load()
+        assert len(store) == 0
+    finally:
+        await engine.stop()
