@@ -68,6 +68,11 @@ def restore(world: World, data: bytes) -> None:
 def fork(source: World, world: World) -> None:
     """Make a world what `source` is after its last commit; they share no memory that either writes to.
 
+    It is a copy, not pages shared until they are written to. Each block rewrites slots of the window, so that
+    after (view - sink) / block chunks only the sink's pages would still be shared (3 of tiny's 9, 9 of
+    LingBot's 18); and a layer's view would be two buffers where attention now reads one contiguous slice, at
+    every probe of every later chunk. The copy is paid once.
+
     Raises `SnapshotRefused` where they differ in model or opening.
     """
     require(json.loads(json.dumps(identity(source))), identity(world))
