@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -75,8 +77,10 @@ class Child:
         except TimeoutError:
             self.process.kill()
             await _exited(self.process)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # a helper of the model's may hold the device
         assert self._relay is not None
-        await asyncio.wait([self._relay], timeout=grace_s)  # a helper of the model's may keep its output open
+        await asyncio.wait([self._relay], timeout=grace_s)  # or one that left the group the output
         self._relay.cancel()
         return self._obituary()
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,6 +223,13 @@ def broken_host() -> ScriptedHost:
 
 def refusing_host() -> ScriptedHost:
     raise LoadRefused("/nope: no such folder")
+
+
+def helped_host(pid: str) -> ScriptedHost:
+    """A model with a process of its own, whose number goes to the file `pid`."""
+    helper = subprocess.Popen(["sleep", "1000"])
+    Path(pid).write_text(str(helper.pid))
+    return process_host()
 
 
 def mute_host() -> ScriptedHost:

@@ -251,3 +251,20 @@ def test_the_server_side_imports_no_torch() -> None:
     program = "import sys; import engine.worker.process; print('torch' in sys.modules, 'av' in sys.modules)"
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert output.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_what_the_model_started_ends_with_the_worker(tmp_path: Path, killed: bool) -> None:
+    note = tmp_path / "pid"
+    async with engine("scripted_host:helped_host", pid=str(note)) as process:
+        helper = os.pidfd_open(int(note.read_text()))
+        if killed:
+            os.kill(worker_pid(process), signal.SIGKILL)
+            await until(process, EngineState.RESTARTING)
+            await until(process, EngineState.READY)
+        else:
+            await process.stop()
+        try:
+            assert select.select([helper], [], [], 10)[0], "it still runs"
+        finally:
+            os.close(helper)
