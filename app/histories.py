@@ -29,6 +29,7 @@ router = APIRouter(
 @router.post(
     "/rewind",
     summary="Back to an earlier chunk",
+    response_description="Where it is again.",
     responses=problems(**MISSING, s409="It has no such chunk, or failed.", s504="The engine is too slow."),
 )
 async def rewind_session(session: TheSession, asked: RewindRequest) -> RewindAnswer:
@@ -40,6 +41,7 @@ async def rewind_session(session: TheSession, asked: RewindRequest) -> RewindAns
 @router.post(
     "/fork",
     summary="Another session with the same past",
+    response_description="The new session, and the token that plays it.",
     status_code=201,
     responses=problems(**MISSING, s409="It has no such chunk, or the id is in use.", s503="No room."),
 )
@@ -55,16 +57,19 @@ async def fork_session(
         token=token,
         status=forked.state.value,
         config=geometry(forked.spec, edge.card, edge.model_name),
+        warnings=[],
         links=Links.of(session.session_id),
     )
 
 
-@router.get("/journal", summary="Its facts", responses=problems(**MISSING))
+@router.get(
+    "/journal", summary="Its facts", response_description="A page of facts.", responses=problems(**MISSING)
+)
 async def read_journal(
     edge: EdgeNow,
     info: TheInfo,
     after: Annotated[int, Query(ge=-1, description="`next` of the page before.")] = -1,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Facts on a page.")] = 100,
 ) -> JournalPage:
     """All that the session is follows from these, in their order."""
     records = await edge.stores.journal.read(info.world, after, limit + 1)
@@ -78,6 +83,7 @@ async def read_journal(
 @router.get(
     "/ledger",
     summary="What its caches hold",
+    response_description="The facts, and what they come to.",
     responses=problems(**MISSING, s503="The engine is not ready."),
 )
 async def read_ledger(edge: EdgeNow, info: TheInfo) -> LedgerView:

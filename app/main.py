@@ -11,7 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
-from app import health, histories, problems, rest, socket
+from app import health, histories, models, problems, rest, socket
 from app.description import DESCRIPTION, Application
 from app.edge import Edge
 from app.headers import SecurityHeaders
@@ -31,6 +31,7 @@ def create_app(
     app = Application(title="Worldline", version="1", description=DESCRIPTION, lifespan=_lifespan)
     app.state.edge = Edge(settings, engine, stores, reducers)
     problems.install(app)
+    app.include_router(models.router)
     app.include_router(rest.router)
     app.include_router(histories.router)
     app.include_router(health.router)

@@ -26,7 +26,7 @@ class Problem(BaseModel):
 
     type: str = Field("about:blank", description="Always `about:blank`: `code` says what it is.")
     title: str = Field(description="The HTTP status in words.")
-    status: int
+    status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What came and what is allowed.")
     code: str = Field(description="Stable name of the error.", examples=["invalid_request"])
     retryable: bool = Field(description="Whether the same request may work later.")

@@ -1,4 +1,4 @@
-"""`/v1/sessions` and `/v1/models`."""
+"""`/v1/sessions`."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from app.controls import event_of
 from app.edge import Edge, edge_of
 from app.event_request import EventRequest
-from app.image_header import read_header
-from app.intake import served_names
 from app.packaging.packager import Packager
 from app.paths import CHUNK_HEADER
 from app.problems import MEDIA_TYPE
-from app.refusals import UnknownScene, shortened
 from app.replies import chunk_metadata, geometry
+from app.sampling import check_sampling
 from app.session_request import SessionRequest
 from app.strict_route import StrictRoute
 from app.views import (
+    CachesView,
     CancelAnswer,
     Created,
     EventAnswer,
     Links,
-    ModelList,
-    ModelView,
+    NoticeView,
     ResetAnswer,
+    SessionDetail,
     SessionPage,
     SessionView,
 )
 from app.wire import ResetRequest
-from engine.api import CloseFailed
+from engine.api import CloseFailed, EngineError, UnknownWorld
 from sessions.errors import SessionTombstoned
 from sessions.events import Acceptance
 from sessions.info import SessionInfo
@@ -63,9 +62,12 @@ def owner_of(
     return edge_of(request).keys.owner(None if shown is None else shown.credentials)
 
 
+SessionIdInPath = Annotated[str, Path(max_length=64, description="The session's name.", examples=["my-walk"])]
+
+
 async def session_of(
     request: Request,
-    session_id: Annotated[str, Path(max_length=64, examples=["my-walk"])],
+    session_id: SessionIdInPath,
     owner: Annotated[str | None, Depends(owner_of)],
 ) -> Session:
     """The session in the path. Raises `UnknownSession`, `SessionClosed`."""
@@ -74,7 +76,7 @@ async def session_of(
 
 async def info_of(
     request: Request,
-    session_id: Annotated[str, Path(max_length=64, examples=["my-walk"])],
+    session_id: SessionIdInPath,
     owner: Annotated[str | None, Depends(owner_of)],
 ) -> SessionInfo:
     """Where the session in the path stands. Raises `UnknownSession`, `SessionClosed`."""
@@ -99,43 +101,11 @@ MISSING = {"s401": "No valid API key.", "s404": "No such session.", "s410": "The
 router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=ANY)
 
 
-@router.get(
-    "/models",
-    tags=["models"],
-    summary="The served model",
-    responses=problems(s401="No valid API key.", s503="Still loading."),
-)
-async def list_models(edge: EdgeNow, owner: Owner) -> ModelList:
-    """What the model is: its sizes, rate, chunk lengths, scenes and the controls that it takes."""
-    return ModelList(data=[ModelView.of(edge.card, served_names(edge.card, edge.settings))])
-
-
-@router.get(
-    "/scenes/{name}/image",
-    tags=["models"],
-    summary="A scene's picture",
-    response_class=Response,
-    responses={
-        200: {
-            "description": "PNG, JPEG or WebP.",
-            "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
-        },
-        **problems(s404="No such scene, or it has no picture.", s503="Still loading."),
-    },
-)
-async def scene_image(edge: EdgeNow, name: Annotated[str, Path(max_length=128)]) -> Response:
-    """The first frame of a scene, to be shown before play."""
-    image = next((scene.image for scene in edge.card.scenes if scene.name == name), None)
-    header = read_header(image) if image else None
-    if image is None or header is None:
-        raise UnknownScene("name", f"no picture of a scene {shortened(name)}; see `/v1/models`")
-    return Response(image, media_type=f"image/{header.format}", headers={"Cache-Control": "max-age=3600"})
-
-
 @router.post(
     "/sessions",
     tags=["sessions"],
     summary="Make a session",
+    response_description="The session, and the token that plays it.",
     status_code=201,
     responses=problems(
         s401="No valid API key.",
@@ -157,19 +127,24 @@ async def create_session(edge: EdgeNow, owner: Owner, asked: SessionRequest, res
         token=token,
         status=info.state.value,
         config=geometry(info.spec, edge.card, edge.model_name),
+        warnings=[NoticeView.of(notice) for notice in check_sampling(asked, edge.card)],
         links=Links.of(session.session_id),
     )
 
 
 @router.get(
-    "/sessions", tags=["sessions"], summary="List sessions", responses=problems(s401="No valid API key.")
+    "/sessions",
+    tags=["sessions"],
+    summary="List sessions",
+    response_description="A page of sessions.",
+    responses=problems(s401="No valid API key."),
 )
 async def list_sessions(
     edge: EdgeNow,
     owner: Owner,
     status: Annotated[SessionState | None, Query(description="Only those in this state.")] = None,
     after: Annotated[str | None, Query(max_length=64, description="`next` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Sessions on a page.")] = 100,
 ) -> SessionPage:
     """In the order of their ids, a page at a time."""
     seen = await edge.manager.list(state=status, owner=owner, after=after, limit=limit + 1)
@@ -178,16 +153,32 @@ async def list_sessions(
     return SessionPage(sessions=page, next=page[-1].session_id if more else None)
 
 
-@router.get("/sessions/{session_id}", tags=["sessions"], summary="One session", responses=problems(**MISSING))
-async def get_session(edge: EdgeNow, info: TheInfo) -> SessionView:
-    """Where it stands now; a suspended session sleeps on."""
-    return SessionView.of(info, edge.manager.pruned(info.world))
+@router.get(
+    "/sessions/{session_id}",
+    tags=["sessions"],
+    summary="One session",
+    response_description="Where it stands.",
+    responses=problems(**MISSING),
+)
+async def get_session(edge: EdgeNow, info: TheInfo) -> SessionDetail:
+    """Where it stands, and what its caches hold, after the chunk in flight; a suspended session sleeps on."""
+    return SessionDetail.of_session(info, edge.manager.pruned(info.world), await _caches(edge, info))
+
+
+async def _caches(edge: Edge, info: SessionInfo) -> CachesView | None:
+    try:
+        return CachesView.of(await edge.engine.read_ledger(info.world))
+    except UnknownWorld:
+        return CachesView.of(None)
+    except EngineError:
+        return None
 
 
 @router.post(
     "/sessions/{session_id}/events",
     tags=["sessions"],
     summary="Submit an event",
+    response_description="Accepted: it takes effect at the next chunk.",
     status_code=202,
     responses={
         200: {"model": EventAnswer, "description": "A duplicate: nothing changes."},
@@ -249,6 +240,7 @@ async def run_chunk(session: TheSession) -> Response:
     "/sessions/{session_id}/cancel",
     tags=["sessions"],
     summary="Cancel the chunk in flight",
+    response_description="Whether there was one.",
     responses=problems(**MISSING),
 )
 async def cancel_chunk(session: TheSession) -> CancelAnswer:
@@ -260,6 +252,7 @@ async def cancel_chunk(session: TheSession) -> CancelAnswer:
     "/sessions/{session_id}/reset",
     tags=["sessions"],
     summary="Back to the first frame",
+    response_description="The epoch that begins.",
     responses=problems(
         **MISSING, s409="The session failed for good.", s504="The engine did not answer in time."
     ),
@@ -277,6 +270,7 @@ async def reset_session(session: TheSession, asked: ResetRequest | None = None) 
     "/sessions/{session_id}",
     tags=["sessions"],
     summary="Close a session",
+    response_description="Closed, now or before.",
     status_code=204,
     responses=problems(
         s401="No valid API key.",
@@ -284,9 +278,7 @@ async def reset_session(session: TheSession, asked: ResetRequest | None = None) 
         s500="`cleanup_failed`: its memory could not be released. DELETE again retries.",
     ),
 )
-async def close_session(
-    edge: EdgeNow, owner: Owner, session_id: Annotated[str, Path(max_length=64)]
-) -> Response:
+async def close_session(edge: EdgeNow, owner: Owner, session_id: SessionIdInPath) -> Response:
     """Idempotent. After the chunk in flight, its memory is released."""
     await edge.may_close(session_id, owner)
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Self
-from urllib.parse import quote
 
 from pydantic import BaseModel, Field
 
 from app.paths import SOCKET_PATH
 from app.replies import Reply
-from engine.api import ModelCard, Scene, WorldLedger
+from app.sampling import Notice
+from engine.api import WorldLedger
 from sessions.fact_codec import as_json, kind_of
 from sessions.facts import SessionOpened
 from sessions.info import SessionInfo
@@ -21,10 +21,10 @@ from sessions.snapshots import Pruned
 class Links(BaseModel):
     """Where to go on."""
 
-    self: str
-    events: str
-    chunks: str
-    stream: str
+    self: str = Field(description="The session: GET looks, DELETE closes.")
+    events: str = Field(description="POST events here.")
+    chunks: str = Field(description="POST asks for a chunk, in stepped mode.")
+    stream: str = Field(description="Where the socket is.")
 
     @classmethod
     def of(cls, session_id: str) -> Self:
@@ -33,45 +33,59 @@ class Links(BaseModel):
         return cls(self=path, events=f"{path}/events", chunks=f"{path}/chunks", stream=SOCKET_PATH)
 
 
+class NoticeView(BaseModel):
+    """Something in a request that is not followed, and changes nothing."""
+
+    code: str = Field(description="Its stable name.", examples=["steps_fixed"])
+    message: str = Field(description="What came, and what is so instead.")
+    field: str = Field(description="Path of the field.", examples=["num_inference_steps"])
+
+    @classmethod
+    def of(cls, notice: Notice) -> Self:
+        """The view of a notice."""
+        return cls(code=notice.code, message=notice.message, field=notice.field)
+
+
 class Created(BaseModel):
     """A new session. The token is told this once: it binds a socket to the session."""
 
-    session_id: str
-    token: str
-    status: str
+    session_id: str = Field(description="Its name.")
+    token: str = Field(description="What `session.start`, `session.resume` and `session.attach` show for it.")
+    status: str = Field(description="active")
     config: Reply = Field(description="Sizes, rate and chunk lengths, as in `video.start`.")
-    links: Links
+    warnings: list[NoticeView] = Field(description="What was not followed, and changes nothing.")
+    links: Links = Field(description="Where to go on.")
 
 
 class PrunedView(BaseModel):
     """What the server let go of for want of room on its disk."""
 
     kind: str = Field(description="snapshot (it takes longer to come back) or recording (video is missing)")
-    what: str
-    bytes: int
-    reason: str
+    what: str = Field(description="The file's name.")
+    bytes: int = Field(description="Its size.")
+    reason: str = Field(description="Which limit, or error of the disk, it went for.")
 
 
 class SessionView(BaseModel):
     """One session."""
 
-    session_id: str
+    session_id: str = Field(description="Its name.")
     status: str = Field(description="active, failed, suspended, closing or cleanup_failed")
     reason: str = Field(description="Why it failed, or could not be released; else empty.")
-    mode: str
-    format: str
+    mode: str = Field(description="continuous or stepped")
+    format: str = Field(description="m4s, annexb or jpeg")
     opened_at: float = Field(description="Unix seconds.")
-    epoch: int
+    epoch: int = Field(description="Rises with every reset and rewind.")
     chunk_index: int = Field(description="The next chunk: so many are committed since the last reset.")
     event_floor: int = Field(description="Ids below it that were never seen are stale.")
-    pending_event_ids: list[int]
+    pending_event_ids: list[int] = Field(description="Events that wait for the next chunk.")
     streaming: bool = Field(description="Whether a socket plays it.")
     waiting: bool = Field(description="Whether it waits for a prompt after a reset.")
     timing: dict[str, float] | None = Field(description="Milliseconds of the last committed chunk, by stage.")
     pruned: list[PrunedView] = Field(
         description="What was taken from it for want of room since the server started, the newest last."
     )
-    links: Links
+    links: Links = Field(description="Where to go on.")
 
     @classmethod
     def of(cls, info: SessionInfo, pruned: Sequence[Pruned] = ()) -> Self:
@@ -98,41 +112,69 @@ class SessionView(BaseModel):
         )
 
 
+class CachesView(BaseModel):
+    """What the engine's memory holds for a session; nothing while its world is put away."""
+
+    present: bool = Field(description="Whether the engine has its world.")
+    live_bytes: int = Field(description="Published and not released.")
+    balanced: bool | None = Field(
+        description="Whether all facts of the device fold to its live state and allocators; null if unknown."
+    )
+
+    @classmethod
+    def of(cls, ledger: WorldLedger | None) -> Self:
+        """What a world's ledger comes to, or none's."""
+        if ledger is None:
+            return cls(present=False, live_bytes=0, balanced=None)
+        return cls(present=True, live_bytes=ledger.live_bytes, balanced=ledger.balanced)
+
+
+class SessionDetail(SessionView):
+    """One session, and what its caches hold."""
+
+    caches: CachesView | None = Field(description="Null while the engine can't tell.")
+
+    @classmethod
+    def of_session(cls, info: SessionInfo, pruned: Sequence[Pruned], caches: CachesView | None) -> Self:
+        """The view of a session with its caches."""
+        return cls(**SessionView.of(info, pruned).model_dump(), caches=caches)
+
+
 class SessionPage(BaseModel):
     """Sessions in the order of their ids; ask again with `after=next` while there is one."""
 
-    sessions: list[SessionView]
-    next: str | None
+    sessions: list[SessionView] = Field(description="Those of this page.")
+    next: str | None = Field(description="What `after` takes for the next page; null on the last.")
 
 
 class EventAnswer(BaseModel):
     """How an event was taken."""
 
-    event_id: int
+    event_id: int = Field(description="The event's.")
     status: str = Field(description="accepted, or duplicate: the same id and payload came before.")
 
 
 class ResetAnswer(BaseModel):
     """The session is at its first frame again."""
 
-    epoch: int
+    epoch: int = Field(description="The one that begins.")
     discarded_event_ids: list[str] = Field(description="Pending events that were dropped.")
 
 
 class RewindAnswer(BaseModel):
     """The session is at an earlier chunk again."""
 
-    epoch: int
+    epoch: int = Field(description="The one that begins.")
     chunk_index: int = Field(description="The next chunk.")
 
 
 class FactView(BaseModel):
     """One fact of a session's journal."""
 
-    sequence: int
+    sequence: int = Field(description="Its place in the journal, from 0.")
     at: float = Field(description="Unix seconds.")
     kind: str = Field(description="opened, event, begun, committed, failed, reset, rewound, ...")
-    content: dict[str, Any]
+    content: dict[str, Any] = Field(description="What it says, by kind; neither images nor secrets.")
 
     @classmethod
     def of(cls, record: Record) -> Self:
@@ -148,8 +190,8 @@ class FactView(BaseModel):
 class JournalPage(BaseModel):
     """Facts in their order; ask again with `after=next` while there is one."""
 
-    facts: list[FactView]
-    next: int | None
+    facts: list[FactView] = Field(description="Those of this page, in their order.")
+    next: int | None = Field(description="What `after` takes for the next page; null on the last.")
 
 
 class LedgerView(BaseModel):
@@ -176,77 +218,7 @@ class LedgerView(BaseModel):
 class CancelAnswer(BaseModel):
     """Whether a chunk was rolled back; false where none ran or its pixels had left."""
 
-    cancelled: bool
-
-
-class SceneView(BaseModel):
-    """A built-in first frame."""
-
-    name: str
-    title: str
-    prompt: str
-    image: str | None = Field(description="Where its picture is, if it has one.")
-
-    @classmethod
-    def of(cls, scene: Scene) -> Self:
-        """The view of a scene."""
-        image = None if scene.image is None else f"/v1/scenes/{quote(scene.name, safe='')}/image"
-        return cls(name=scene.name, title=scene.title, prompt=scene.prompt, image=image)
-
-
-class ModelView(BaseModel):
-    """The served model: sizes in pixels, rate in frames per second, lengths in frames."""
-
-    id: str
-    object: str = "model"
-    aliases: list[str]
-    description: str
-    width: int
-    height: int
-    fps: int
-    size_multiple: int
-    max_pixels: int
-    first_chunk_frames: int
-    chunk_frames: int
-    frames_per_block: int
-    num_inference_steps: int
-    capacity: int
-    scenes: list[SceneView]
-    control_schemas: dict[str, list[str]]
-
-    @classmethod
-    def of(cls, card: ModelCard, names: tuple[str, ...]) -> Self:
-        """The view of a model card."""
-        plain = {name: getattr(card, name) for name in _PLAIN}
-        return cls(
-            id=names[0],
-            aliases=list(names[1:]),
-            num_inference_steps=card.steps,
-            scenes=[SceneView.of(scene) for scene in card.scenes],
-            control_schemas={track: list(schemas) for track, schemas in card.control_schemas.items()},
-            **plain,
-        )
-
-
-class ModelList(BaseModel):
-    """The models that are served: one."""
-
-    object: str = "list"
-    data: list[ModelView]
-
-
-_PLAIN = (
-    "description",
-    "width",
-    "height",
-    "fps",
-    "size_multiple",
-    "max_pixels",
-    "first_chunk_frames",
-    "chunk_frames",
-    "frames_per_block",
-    "capacity",
-)
+    cancelled: bool = Field(description="Whether there was one to roll back.")
 
 
 def _timing(info: SessionInfo) -> dict[str, Any] | None:

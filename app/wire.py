@@ -16,13 +16,15 @@ from app.refusals import InvalidField, MessageTooLarge, shortened
 from app.session_request import SessionRequest
 from app.strict_json import parse_object, require_few_values
 
+API_KEY = "An API key, where no header can be sent."
+
 
 class Start(SessionRequest):
     """`session.start`: a new session, or (with `token`) one that REST made."""
 
     type: Literal["session.start"]
-    token: Secret | None = None
-    api_key: Secret | None = None
+    token: Secret | None = Field(None, description="Of the session that `session_id` names.")
+    api_key: Secret | None = Field(None, description=API_KEY)
     wait: bool = Field(True, description="Wait in line where all are busy; false: be refused at once.")
 
 
@@ -30,7 +32,7 @@ class Interaction(Message):
     """`session.interaction`."""
 
     type: Literal["session.interaction"]
-    interaction: InteractionBody
+    interaction: InteractionBody = Field(description="The event, and its name.")
 
 
 class Ping(Message):
@@ -49,7 +51,7 @@ class Ack(Message):
     """`session.ack`: everything up to this chunk has arrived."""
 
     type: Literal["session.ack"]
-    transport_chunk_index: Count
+    transport_chunk_index: Count = Field(description="The newest that has arrived.")
 
 
 class ResetRequest(Message):
@@ -68,12 +70,12 @@ class Resume(Message):
     """`session.resume`: go on with a session whose connection was lost."""
 
     type: Literal["session.resume"]
-    session_id: SessionId
-    token: Secret
+    session_id: SessionId = Field(description="Its name.")
+    token: Secret = Field(description="What `video.start` or *Make a session* told.")
     last_transport_chunk_index: Annotated[int, Field(ge=-1, le=2**31 - 1)] = Field(
         description="The last chunk that arrived; -1 where none did."
     )
-    api_key: Secret | None = None
+    api_key: Secret | None = Field(None, description=API_KEY)
     wait: bool = Field(True, description="Wait in line where all are busy; false: be refused at once.")
 
 
@@ -81,9 +83,9 @@ class Attach(Message):
     """`session.attach`: watch a session that somebody else plays."""
 
     type: Literal["session.attach"]
-    session_id: SessionId
-    token: Secret
-    api_key: Secret | None = None
+    session_id: SessionId = Field(description="Its name.")
+    token: Secret = Field(description="What `video.start` or *Make a session* told.")
+    api_key: Secret | None = Field(None, description=API_KEY)
 
 
 class RewindRequest(Message):

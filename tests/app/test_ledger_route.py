@@ -36,6 +36,22 @@ async def test_a_session_s_ledger_is_its_world_s(start_server: Start) -> None:
     }
 
 
+async def test_a_session_s_own_view_says_what_its_caches_hold(start_server: Start) -> None:
+    engine = TellingEngine()
+    server = await start_server(engine)
+    await server.client.create(**WALK)
+
+    async def caches() -> object:
+        return (await server.client.call("GET", "/v1/sessions/walk")).json()["caches"]
+
+    assert await caches() == {"present": True, "live_bytes": 640, "balanced": True}
+    engine.lost = True
+    assert await caches() is None
+    engine.lost = False
+    assert await server.edge.manager.get("walk").evict()
+    assert await caches() == {"present": False, "live_bytes": 0, "balanced": None}
+
+
 async def test_a_session_whose_world_is_put_away_holds_nothing(start_server: Start) -> None:
     server = await start_server(TellingEngine())
     await server.client.create(**WALK)

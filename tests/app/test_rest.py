@@ -229,6 +229,12 @@ async def test_a_wrong_path_or_method_is_a_problem(server: Any) -> None:
     assert (await refused(server.client.call("PUT", "/v1/sessions"))).code == "method_not_allowed"
 
 
+async def test_a_new_session_is_told_what_of_its_request_was_not_followed(server: Any) -> None:
+    made = await server.client.create(**STEPPED, flow_shift=5.0)
+    assert [(one["code"], one["field"]) for one in made["warnings"]] == [("shift_fixed", "flow_shift")]
+    assert (await server.client.create(**STEPPED))["warnings"] == []
+
+
 async def test_chunks_over_rest_need_a_stepped_session_that_no_socket_plays(server: Any) -> None:
     continuous = await server.client.create(prompt="a meadow")
     error = await refused(server.client.run_chunk(continuous["session_id"]))
