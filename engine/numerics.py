@@ -33,7 +33,8 @@ class Numerics:
         torch.backends.cuda.matmul.allow_tf32 = self.tf32
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
-        torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what nobody wrote
+        # nothing here reads what nobody wrote
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
         if device.type == "cuda":
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", CUBLAS_WORKSPACE)

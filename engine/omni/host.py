@@ -95,7 +95,7 @@ class OmniHost:
             raise
         patience = self._control_timeout_s + PATIENCE_S
         self._remote = Remote(omni, thread, codec, frames, TICK_TIMEOUT_S, patience)
-        return self._model_card(card, frames)
+        return self._model_card(card, schedule, frames)
 
     def stop(self) -> None:
         """End vLLM-Omni and the thread that talks to it; idempotent."""
@@ -154,7 +154,7 @@ class OmniHost:
                 fixed = "vLLM-Omni fixes the picture size when it starts"
                 raise WorldRefused(name, f"{name}: got {came}, expected {only}: {fixed}")
 
-    def _model_card(self, card: Card, frames: int) -> ModelCard:
+    def _model_card(self, card: Card, schedule: Schedule, frames: int) -> ModelCard:
         return ModelCard(
             name=card.name,
             width=card.width,
@@ -165,12 +165,12 @@ class OmniHost:
             first_chunk_frames=1 + 4 * (frames - 1),
             chunk_frames=4 * frames,
             frames_per_block=frames,
-            steps=len(self._steps()),
+            steps=len(schedule.steps),
             capacity=self._worlds,
             scenes=tuple(file.scene for file in self._scenes.values()),
             control_schemas={TRACK: SCHEMAS},
             description=card.description,
-            flow_shift=self._schedule.flow_shift,
+            flow_shift=schedule.flow_shift,
         )
 
 

@@ -156,8 +156,8 @@ def _project(w: _Weights, x: Tensor, shift: Tensor, scale: Tensor) -> tuple[Tens
     qkv = F.linear(modulated_norm(x, shift, scale, w.eps), *w.qkv)
     q, k, v = qkv.chunk(3, dim=-1)
     q, k = width_norm(q, w.norm_q, w.eps), width_norm(k, w.norm_k, w.eps)
-    heads = (w.heads, -1)
-    return q.unflatten(-1, heads), k.unflatten(-1, heads), v.unflatten(-1, heads)
+    heads = (*x.shape[:-1], w.heads, -1)
+    return q.view(heads), k.view(heads), v.view(heads)
 
 
 def _ask_text(
@@ -166,7 +166,7 @@ def _ask_text(
     """After self-attention: the tokens with their camera, and what they ask the text."""
     x = torch.addcmul(shift, gated(x, gate, F.linear(seen.flatten(-2), *w.out)), scale)
     q = F.linear(F.layer_norm(x, x.shape[-1:], *w.norm3, w.eps), *w.cross_q)
-    return x, width_norm(q, w.cross_norm, w.eps).unflatten(-1, (w.heads, -1))
+    return x, width_norm(q, w.cross_norm, w.eps).view(*x.shape[:-1], w.heads, -1)
 
 
 def _finish(w: _Weights, x: Tensor, told: Tensor, shift: Tensor, scale: Tensor, gate: Tensor) -> Tensor:
