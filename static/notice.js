@@ -14,6 +14,10 @@ export class Notice {
     clearTimeout(this.#timer);
     this.element.textContent = text;
     this.element.hidden = false;
-    this.#timer = setTimeout(() => this.element.toggleAttribute("hidden", true), SHOWN_MS);
+    this.#timer = setTimeout(() => this.hide(), SHOWN_MS);
+  }
+
+  hide() {
+    this.element.hidden = true;
   }
 }

@@ -185,7 +185,9 @@ export class Pane {
     this.#stateChanged("failed", { text });
   }
 
+  /** Nobody listens; the veil says why. */
   #silent() {
+    this.notice.hide();
     this.prompt.ended();
     this.stats.restart();
     this.#resend = false;
