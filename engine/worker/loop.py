@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from engine.api import (
     WorldSnapshot,
 )
 from engine.media.chunk import encode_chunk
+from engine.worker.beside import Beside
 from engine.worker.flight import Flight
 from engine.worker.host import Host
 from engine.worker.messages import (
@@ -76,7 +77,7 @@ class WorkerLoop:
         self._encode = encode
         self._rooms = Rooms(host)
         self._usage = Usage()
-        self._encoder = ThreadPoolExecutor(1, thread_name_prefix="encoder")
+        self._encoder = Beside("encoder")
         self._changed = threading.Condition()  # guards all that follows
         self._schedule = Schedule()
         self._chunks: dict[int, Job] = {}  # until their pixels have left
@@ -102,6 +103,7 @@ class WorkerLoop:
 
     def run(self) -> None:
         """Work until a `Stop` was received; then release every world."""
+        self._encoder.start()
         try:
             while (work := self._next()) is not None:
                 if isinstance(work, Flight):
@@ -109,7 +111,7 @@ class WorkerLoop:
                 else:
                     self._begin(work)
         finally:
-            self._encoder.shutdown()
+            self._encoder.finish()
             self._rooms.close_all()
 
     def _next(self) -> Flight | Job | None:
@@ -130,7 +132,7 @@ class WorkerLoop:
                     self._compute(Flight(job, job.request.call, job.request.tick, self._rooms[job.world]))
                     return
                 case Snapshot(call=call, world=world):
-                    self._encoder.submit(self._pack, call, world, *self._rooms.snapshot(world))
+                    self._encoder.submit(partial(self._pack, call, world, *self._rooms.snapshot(world)))
                     self._end(job)
                     return
                 case Inspect(call=call, world=world):
@@ -171,7 +173,7 @@ class WorkerLoop:
             flight.error = error
             self._finish(flight)
         else:
-            self._encoder.submit(self._hand_on, flight, frames, time.perf_counter())
+            self._encoder.submit(partial(self._hand_on, flight, frames, time.perf_counter()))
 
     def _frames(self, flight: Flight) -> NDArray[np.uint8]:
         world, tick = flight.room.world, flight.tick
