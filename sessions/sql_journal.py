@@ -1,8 +1,9 @@
 """The journal in a database, through SQLAlchemy Core: SQLite by default, PostgreSQL by its URL.
 
 One thread owns the only connection. It takes whatever waits, does it in one transaction and commits (group
-commit), then tells the event loop; so one disk flush serves many sessions, and reads see earlier writes. What
-the database has to do for itself waits until everybody has been told.
+commit), then tells the event loop; so one disk flush serves many sessions, and reads see earlier writes. A
+chunk's commit, for which nobody waits, shares the transaction of what comes next. What the database has to
+do for itself waits until everybody has been told.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,12 +22,13 @@ import sqlalchemy as sql
 
 from sessions import databases, journal_tables
 from sessions.errors import EventIdConflict, JournalUnavailable, SessionError
-from sessions.facts import Fact
+from sessions.facts import ChunkCommitted, Fact
 from sessions.journal import KnownEvent, Life, Record
 
 LARGEST_BATCH: Final = 256
 TIDY_AFTER: Final = 256  # jobs, at the next idle moment; or after so many times as many in any case
 PATIENCE: Final = 16
+SHARE_S: Final = 0.05  # for what nobody waits for to find company
 
 T = TypeVar("T")
 
@@ -53,6 +56,7 @@ class _Append:
 class _Job:
     work: Callable[[sql.Connection], Any]
     done: asyncio.Future[Any]
+    urgent: bool = True
     result: Any = None
     error: Exception | None = None
 
@@ -93,7 +97,7 @@ class SqlJournal:
 
     def append(self, world: str, expected: int, fact: Fact, at: float) -> asyncio.Future[None]:
         """Append; the future is done once it is durable."""
-        return self._submit(_Append(world, expected, fact, at))
+        return self._submit(_Append(world, expected, fact, at), urgent=not isinstance(fact, ChunkCommitted))
 
     async def read(self, world: str, after: int = -1, limit: int | None = None) -> list[Record]:
         """A life's facts beyond the number `after`."""
@@ -117,12 +121,12 @@ class SqlJournal:
 
     # In the event loop
 
-    def _submit(self, work: Callable[[sql.Connection], T]) -> asyncio.Future[T]:
+    def _submit(self, work: Callable[[sql.Connection], T], urgent: bool = True) -> asyncio.Future[T]:
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self._thread is None:
             done.set_exception(JournalUnavailable("the journal is not open"))
         else:
-            self._jobs.put(_Job(work, done))
+            self._jobs.put(_Job(work, done, urgent))
         return done
 
     async def _do(self, work: Callable[[sql.Connection], T]) -> T:
@@ -153,15 +157,17 @@ class SqlJournal:
     def _take(self) -> tuple[list[_Job], bool]:
         """Wait for one job, then take all that have come meanwhile; whether the end was among them."""
         jobs: list[_Job] = []
-        try:
-            job = self._jobs.get()
-            while job is not None:
-                jobs.append(job)
-                if len(jobs) == LARGEST_BATCH:
-                    return jobs, False
-                job = self._jobs.get_nowait()
-        except queue.Empty:
-            return jobs, False
+        job, latest = self._jobs.get(), time.monotonic() + SHARE_S
+        urgent = False
+        while job is not None:
+            jobs.append(job)
+            urgent = urgent or job.urgent
+            if len(jobs) == LARGEST_BATCH:
+                return jobs, False
+            try:
+                job = self._jobs.get(timeout=0.0 if urgent else max(0.0, latest - time.monotonic()))
+            except queue.Empty:
+                return jobs, False
         return jobs, True
 
     def _tell(self, jobs: list[_Job]) -> None:

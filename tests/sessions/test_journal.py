@@ -134,6 +134,22 @@ async def test_appends_take_effect_in_the_order_of_the_calls(journal: Journal) -
     assert [record.fact for record in await journal.read("w")] == FACTS
 
 
+async def test_a_commit_that_nobody_waits_for_is_written_also_where_nothing_follows(url: str) -> None:
+    journal = SqlJournal(url)
+    await journal.start()
+    await write(journal, *FACTS[:4])
+    committed = journal.append("w", 4, FACTS[4], 104.0)
+    assert [record.fact for record in await journal.read("w")] == FACTS[:5]  # what comes next takes it along
+    assert committed.done()
+    await journal.append("w", 5, facts.ChunkCommitted(1, 3, (), "sha"), 105.0)
+    last = journal.append("w", 6, facts.ChunkCommitted(1, 4, (), "sha"), 106.0)
+    await journal.stop()
+    assert last.done() and last.exception() is None
+    await journal.start()
+    assert len(await journal.read("w")) == 7
+    await journal.stop()
+
+
 async def test_a_lost_append_spoils_no_other_in_its_batch(journal: Journal) -> None:
     other = facts.SessionOpened("other", "v", SPEC)
     await write(journal, OPENED)
