@@ -2,15 +2,14 @@
 
 python -m docs.example_world     # then POST /v1/sessions, or open the page that it prints
 
-The model is a toy with random weights, but a causal one: each block of latent frames attends to the blocks
-before it through the paged K/V.
+The model (`example_model.py`) is a toy with random weights, but a causal one: each block of latent frames
+attends to the blocks before it through the paged K/V. `example_controls.py` says what its controls mean.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,15 +17,11 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load, save
 from torch import Tensor
-from torch.nn import functional as F
 
-from attention.declaration import Computation, Declaration
-from attention.layer import Attention
+from docs.example_controls import SCHEMA, TRACK, WindReducer
+from docs.example_model import BLOCK, CELL, HEAD_DIM, HEADS, CloudModel
 from engine.api import (
     CapacityReached,
-    Control,
-    ControlRefused,
-    FrozenJson,
     ModelCard,
     OpenWorld,
     Scene,
@@ -42,84 +37,7 @@ from kvcache.facts import told
 from kvcache.geometry import Geometry
 from kvcache.view import ViewState
 
-TRACK, SCHEMA = "wind", "example.wind.v1"
-BLOCK, HEADS, HEAD_DIM = 3, 2, 16
-DIM = HEADS * HEAD_DIM
-WIDTH, HEIGHT, CELL, CAPACITY = 96, 64, 8, 8
-
-
-# The reducer: what controls mean. Pure, without torch; it runs in the server and refuses bad payloads there.
-
-
-class WindReducer:
-    """`{"x": 1, "y": 0}`: cells per latent frame, until it changes."""
-
-    track: str = TRACK
-    schemas: tuple[str, ...] = (SCHEMA,)
-
-    def initial(self) -> FrozenJson:
-        """Calm."""
-        return {"x": 0, "y": 0}
-
-    def validate(self, control: Control) -> None:
-        """Two whole numbers from -3 to 3."""
-        data = control.data
-        if not isinstance(data, Mapping) or set(data) != {"x", "y"}:
-            raise ControlRefused("data", f"data: got {data!r}, expected an object with x and y")
-        for name, value in data.items():
-            if not isinstance(value, int) or isinstance(value, bool) or not -3 <= value <= 3:
-                raise ControlRefused(f"data.{name}", f"data.{name}: got {value!r}, expected -3 to 3")
-
-    def apply(self, state: FrozenJson, control: Control) -> FrozenJson:
-        """The new wind."""
-        self.validate(control)
-        return control.data
-
-    def advance(self, state: FrozenJson) -> tuple[FrozenJson, FrozenJson]:
-        """The wind blows on; a block is told of it as it is."""
-        return state, state
-
-    def spent(self, state: FrozenJson) -> bool:
-        """Never: it blows until another takes its place."""
-        return False
-
-
-# The model: a codec, a text encoder and a transformer, in whatever form suits them.
-
-
-class CloudModel:
-    """Latents are 8x8 means; one layer of attention over the block and what the K/V remember."""
-
-    def __init__(self) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.inward = torch.randn(3, DIM, generator=generator)
-        self.q, self.k, self.v = torch.randn(3, DIM, DIM, generator=generator) / DIM**0.5
-        self.outward = torch.randn(DIM, 3, generator=generator) / DIM
-        self.attend = Attention(Declaration(Computation.SELF, "clouds.self", HEADS, HEADS, HEAD_DIM))
-
-    def encode(self, image: NDArray[np.uint8]) -> Tensor:
-        """RGB [H, W, 3] -> latent [3, h, w]."""
-        return F.avg_pool2d(torch.from_numpy(image).permute(2, 0, 1).float() / 255, CELL)
-
-    def decode(self, latents: Tensor, first: bool) -> NDArray[np.uint8]:
-        """[F, 3, h, w] -> RGB frames: 1 of the very first latent frame, 4 of every other."""
-        frames = latents.repeat_interleave(4, dim=0)[3 if first else 0 :]
-        pixels = F.interpolate(frames, scale_factor=CELL).mul(255).round().to(torch.uint8)
-        return pixels.permute(0, 2, 3, 1).contiguous().numpy()
-
-    def text(self, prompt: str) -> Tensor:
-        """[DIM], the same for the same prompt."""
-        seed = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:8], "big") >> 1
-        return torch.randn(DIM, generator=torch.Generator().manual_seed(seed))
-
-    def forward(self, latents: Tensor, text: Tensor, slots: LayerSlots) -> Tensor:
-        """[F, 3, h, w] -> the same, and their K/V into `slots`."""
-        x = latents.permute(0, 2, 3, 1).reshape(1, -1, 3) @ self.inward + text  # [1, S, DIM]
-        q, k, v = ((x @ weight).unflatten(-1, (HEADS, HEAD_DIM)) for weight in (self.q, self.k, self.v))
-        mixed = self.attend(q, *slots.extend(k, v)).flatten(-2) @ self.outward
-        frames, _, height, width = latents.shape
-        change = mixed.reshape(frames, height, width, 3).permute(0, 3, 1, 2)
-        return (latents + 0.1 * change.tanh()).clamp(0, 1)
+WIDTH, HEIGHT, CAPACITY = 96, 64, 8
 
 
 # The world: one session's state. A chunk commits whole or leaves no trace.

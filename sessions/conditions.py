@@ -57,12 +57,9 @@ class Conditions:
             states[track], block = reducer.advance(self.states[track])
             blocks[track] = block
         sources = self.sources
-        if any(track in states and reducers[track].spent(states[track]) for track in sources):
-            sources = {
-                track: label
-                for track, label in sources.items()
-                if track not in states or not reducers[track].spent(states[track])
-            }
+        spent = [track for track in sources if track != PROMPT and reducers[track].spent(states[track])]
+        if spent:
+            sources = {track: label for track, label in sources.items() if track not in spent}
         return Conditions(self.prompt, self.controls, states, sources), FrozenDict(blocks)
 
     def driven_by(self, script: Control, reducers: Mapping[str, Reducer]) -> bool:

@@ -11,7 +11,8 @@ from app.main import create_app
 from app.serving import Server, address
 from app.settings import Settings
 from app.stores import Stores
-from docs.example_world import SCHEMA, TRACK, CloudHost, WindReducer
+from docs.example_controls import SCHEMA, TRACK, WindReducer
+from docs.example_world import CloudHost
 from engine.api import OpenWorld, SnapshotRefused, Tick
 from engine.worker.local import LocalEngine
 from sessions.memory_journal import MemoryJournal
