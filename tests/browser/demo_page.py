@@ -60,7 +60,7 @@ class Demo:
         """Of each chunk that came: its transport index, its epoch and its place in the world."""
         names = ("transport_chunk_index", "epoch", "generation_chunk_index")
         metas = [told for told in self.heard if told["type"] == "video.chunk_metadata"]
-        return [tuple(meta[name] for name in names) for meta in metas]  # type: ignore[misc]
+        return [tuple(meta[name] for name in names) for meta in metas]
 
     def _logged(self, message: Any) -> None:
         # The browser itself logs a lost connection and a refusal; the page can't help it.
