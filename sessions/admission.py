@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from sessions.clock import Clock
@@ -26,7 +27,8 @@ class _Waiter:
     place: Place
     told: Told
     since: float
-    look: asyncio.Event = field(default_factory=asyncio.Event)  # its turn may have come
+    look: asyncio.Event = field(default_factory=asyncio.Event)  # something changed
+    room: bool = False  # there may be room
     last: QueuePosition | None = None  # what it was told
 
 
@@ -77,7 +79,7 @@ class Admission:
     def changed(self) -> None:
         """There may be room."""
         if (first := self._line.first) is not None:
-            self._waiters[first].look.set()
+            self._try(self._waiters[first])
 
     def close(self) -> None:
         """Nobody is let in any more: all who wait are refused."""
@@ -110,14 +112,26 @@ class Admission:
             del self._waiters[waiter.place]
             self._observer.line_left(outcome, self._clock.now() - waiter.since)
             self._tell()
-            self.changed()
+            self._next()
+
+    def _next(self) -> None:
+        """Another one is first. It does not try at once: who was let in just now has not begun to play, and
+        would be put away for it.
+        """
+        if (first := self._line.first) is not None:
+            self._waiters[first].look.set()
+
+    def _try(self, waiter: _Waiter) -> None:
+        waiter.room = True
+        waiter.look.set()
 
     async def _turn(self, waiter: _Waiter) -> None:
         """Wait until it is the first, and there may be room. Raises `CapacityExceeded`, `Draining`."""
         latest = waiter.since + self._limits.waiting_s
         while True:
             first, now = self._line.first is waiter.place, self._clock.now()
-            alarm = self._clock.call_at(min(latest, now + LOOK_EVERY_S) if first else latest, waiter.look.set)
+            when = min(latest, now + LOOK_EVERY_S) if first else latest
+            alarm = self._clock.call_at(when, partial(self._try, waiter) if first else waiter.look.set)
             try:
                 await waiter.look.wait()
             finally:
@@ -128,7 +142,8 @@ class Admission:
             if self._clock.now() >= latest:
                 reason = f"waited {self._limits.waiting_s:g} seconds for room"
                 raise self._refusal(reason, self._line.position(waiter.place))
-            if self._line.first is waiter.place:
+            if waiter.room and self._line.first is waiter.place:
+                waiter.room = False
                 return
 
     def _tell(self) -> None:

@@ -1,6 +1,7 @@
 """`worldline serve` and its signals, in a process of its own."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -48,3 +49,31 @@ async def test_sigterm_tells_every_stream_closes_with_1001_and_exits_0(
     _, errors = await asyncio.to_thread(process.communicate, None, 30)
     assert process.returncode == 0
     assert "Traceback" not in errors
+
+
+def worker_of(process: subprocess.Popen[str]) -> int:
+    """The process that owns the device."""
+    for tasks in Path(f"/proc/{process.pid}/task").glob("*/children"):
+        for child in tasks.read_text().split():
+            if b"engine.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return int(child)
+    raise AssertionError("the server has no worker")
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+async def test_a_second_signal_ends_the_server_at_once(
+    serving: tuple[subprocess.Popen[str], str], second: signal.Signals
+) -> None:
+    process, url = serving
+    worker = worker_of(process)
+    async with Client(url) as client, client.stream(prompt="a meadow") as stream:
+        await stream.chunk()
+        os.kill(worker, signal.SIGSTOP)  # it will not put a world away, so that the server has to wait
+        try:
+            process.send_signal(signal.SIGTERM)
+            await stream.message("session.draining")
+            assert process.poll() is None
+            process.send_signal(second)
+            assert await asyncio.to_thread(process.wait, 20) == 128 + second
+        finally:
+            os.kill(worker, signal.SIGCONT)  # it ends with its server

@@ -24,7 +24,11 @@ Start = Callable[..., Awaitable[Any]]
 async def test_health_answers(server: Any) -> None:
     assert (await server.client.call("GET", "/health")).json() == {"status": "healthy"}
     assert (await server.client.call("GET", "/healthz")).status_code == 200
-    assert (await server.client.call("GET", "/readyz")).json() == {"status": "ready", "reason": ""}
+    assert (await server.client.call("GET", "/readyz")).json() == {
+        "status": "ready",
+        "reason": "",
+        "waiting": 0,
+    }
 
 
 class Slow(PatternEngine):
@@ -160,6 +164,19 @@ async def test_nothing_but_the_demo_is_served_from_disk(server: Any, path: str) 
 async def test_no_other_site_is_let_in_by_cors(server: Any) -> None:
     answer = await server.client.http.get("/v1/models", headers={"Origin": "https://evil.example"})
     assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_a_site_that_is_allowed_may_call_the_api_and_no_other(start_server: Start) -> None:
+    server = await start_server(allowed_origins=["https://play.example"])
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    http = server.client.http
+    for origin, status in (("https://play.example", 200), ("https://evil.example", 400)):
+        preflight = await http.options("/v1/sessions", headers={"Origin": origin, **asked})
+        assert preflight.status_code == status
+        answer = await http.get("/v1/models", headers={"Origin": origin})
+        allowed = answer.headers.get("access-control-allow-origin")
+        assert allowed == (origin if status == 200 else None)
+        assert "access-control-allow-credentials" not in answer.headers
 
 
 async def test_the_description_of_the_api_says_what_each_route_does_and_how_it_fails(server: Any) -> None:
