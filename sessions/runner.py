@@ -196,7 +196,7 @@ class ChunkRunner:
 
     def _note_commit(self, tick: Tick, digest: str) -> None:
         fact = facts.ChunkCommitted(tick.epoch, tick.chunk_index, tick.event_ids, digest)
-        self._pen.write_soon(fact).add_done_callback(self._written)
+        self._pen.owe(fact).add_done_callback(self._written)
 
     def recommit(self, link: Link) -> None:
         """The shown chunk in flight was run again in another world."""
@@ -225,8 +225,11 @@ class ChunkRunner:
         return card.first_chunk_frames + (chunks - 1) * card.chunk_frames if chunks else 0
 
     def _written(self, written: asyncio.Future[None]) -> None:
-        """What follows a fact that got lost can't be trusted, so the session ends with it."""
-        if not written.cancelled() and isinstance(error := written.exception(), SessionError):
+        """What follows a fact that got lost can't be trusted, so the session ends with it; but a commit that
+        was not written yet is owed, and where it is never written, the chunk is run again.
+        """
+        error = None if written.cancelled() else written.exception()
+        if isinstance(error, SessionError) and not isinstance(error, JournalUnavailable):
             self._fail(error)
 
     def _aborted(self, run: _Run, error: EngineError | None) -> SessionError:

@@ -397,6 +397,33 @@ async def test_a_chunk_whose_tick_can_not_be_written_is_not_shown_and_the_sessio
     assert [output.transport_index for output in session.audience.tape.since(-1)] == list(range(6))
 
 
+async def test_a_commit_that_can_not_be_written_is_written_later() -> None:
+    journal, engine, snapshots = Filling(), ScriptedEngine(), MemorySnapshots()
+    manager = await managed(engine, journal=journal, snapshots=snapshots, limits=Limits(snapshot_every=1))
+    session = await manager.create(S)
+    world, digests = session.info().world, await walk(session, 0, 1)
+    engine.commits.clear()
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    journal.full = True
+    engine.commits.set()
+    digests.append((await chunk).media.digest)
+    await calm()
+    assert not snapshots.sessions[world, Point(0, 2)]  # of what the journal does not have
+    with pytest.raises(JournalUnavailable):
+        await session.submit(press(2, "s"))
+    with pytest.raises(JournalUnavailable):
+        await session.run_chunk()
+    journal.full = False
+    digests += await walk(session, 2, 4)
+    recorded = [record.fact for record in await journal.read(world)]
+    committed = [fact.chunk_index for fact in recorded if isinstance(fact, facts.ChunkCommitted)]
+    assert committed == [0, 1, 2, 3]
+    await manager.stop()
+    woken = await (await managed(journal=journal)).awake("s")
+    assert (woken.info().chunk_index, woken.info().state) == (4, SessionState.SUSPENDED)
+
+
 async def test_a_stream_whose_tick_can_not_be_written_ends_and_may_be_resumed() -> None:
     journal, engine = Filling(), ScriptedEngine()
     manager = await managed(engine, journal=journal)
