@@ -1,4 +1,4 @@
-"""Sessions that play into an outbox, continuous and stepped."""
+"""Sessions that play into an outbox, chunk after chunk."""
 
 from __future__ import annotations
 
@@ -6,88 +6,25 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, calm, keys, managed, until
+from session_fixtures import SPEC, STEPPED, ScriptedEngine, calm, keys, managed, until
+from stream_stage import CHUNK_S, UNPACED, Viewer, stage
 from test_manager import FullJournal
-from test_session import Failing
+from test_session_faults import Failing
 
 from engine.api import ChunkFailed
 from sessions import facts
 from sessions.errors import SessionFailed
-from sessions.events import Acceptance, Event
+from sessions.events import Acceptance
 from sessions.limits import Limits
-from sessions.outbox import Outbox
 from sessions.outputs import (
     ChunkOutput,
     Done,
     Failed,
     InteractionQueued,
     InteractionRejected,
-    Output,
     ResetDone,
-    Terminal,
 )
-from sessions.session import Session
-from sessions.spec import Pacing, SessionSpec
 from sessions.state import SessionState
-
-CHUNK_S = 12 / 16
-UNPACED = Pacing(to_media_time=False)
-
-
-class Viewer:
-    """Reads an outbox to its end; `chunks` and `others` are what came."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self.outbox = outbox
-        self.outputs: list[Output] = []
-        self._task = asyncio.create_task(self._read())
-
-    async def _read(self) -> None:
-        async for output in self.outbox:
-            self.outputs.append(output)
-
-    @property
-    def chunks(self) -> list[ChunkOutput]:
-        return [output for output in self.outputs if isinstance(output, ChunkOutput)]
-
-    @property
-    def others(self) -> list[Output]:
-        return [output for output in self.outputs if not isinstance(output, ChunkOutput)]
-
-    async def saw(self, chunks: int) -> None:
-        await until(lambda: len(self.chunks) >= chunks)
-
-    async def end(self) -> Terminal:
-        await self._task
-        terminals = [output for output in self.outputs if isinstance(output, Done | Failed)]
-        assert terminals == [self.outputs[-1]], "a stream ends with exactly one terminal message"
-        return terminals[0]
-
-
-class Stage:
-    """A session that plays, with everything around it."""
-
-    def __init__(self, engine: ScriptedEngine, clock: ManualClock, session: Session) -> None:
-        self.engine = engine
-        self.clock = clock
-        self.session = session
-        self.viewer = Viewer(session.play())
-
-    async def pass_time(self, until_chunks: int) -> None:
-        """Move the clock from alarm to alarm until so many chunks have come."""
-        await calm()
-        while len(self.viewer.chunks) < until_chunks:
-            await until(lambda: self.clock.next_alarm is not None)
-            self.clock.advance(self.clock.next_alarm - self.clock.now())
-            await calm()
-
-
-async def stage(spec: SessionSpec, engine: ScriptedEngine | None = None, **options: object) -> Stage:
-    engine, clock = engine or ScriptedEngine(), ManualClock()
-    manager = await managed(engine, clock=clock, **options)
-    session = await manager.create(spec)
-    return Stage(engine, clock, session)
-
 
 # Continuous
 
@@ -428,153 +365,6 @@ async def test_chunks_of_an_old_epoch_never_come_after_its_reset() -> None:
             assert (output.tick.epoch, output.tick.chunk_index) == (epoch, index)
             index += 1
     assert epochs == list(range(1, 20))
-
-
-# Stepped
-
-
-async def test_a_stepped_stream_has_one_chunk_per_event_and_none_before() -> None:
-    play = await stage(STEPPED)
-    await calm(200)
-    assert play.viewer.chunks == []
-    for number in range(3):
-        await play.session.interact(f"evt-{number}", None, (keys("w"),))
-        await play.viewer.saw(number + 1)
-        await calm()
-        assert len(play.viewer.chunks) == number + 1
-    await play.session.submit(Event(50, "rain"))
-    await play.viewer.saw(4)
-    started = [chunk.started_event_ids for chunk in play.viewer.chunks]
-    assert started == [("evt-0",), ("evt-1",), ("evt-2",), ("50",)]
-    await play.session.stop()
-    assert await play.viewer.end() == Done(4, stopped=True)
-
-
-async def test_interactions_that_come_faster_than_chunks_each_get_their_own() -> None:
-    engine = ScriptedEngine()
-    engine.gate.clear()
-    play = await stage(STEPPED, engine)
-    for number in range(4):
-        await play.session.interact(f"evt-{number}", f"prompt {number}")
-    await until(lambda: engine.ticks)
-    engine.gate.set()
-    await play.viewer.saw(4)
-    await calm()
-    started = [chunk.started_event_ids for chunk in play.viewer.chunks]
-    assert started == [("evt-0",), ("evt-1",), ("evt-2",), ("evt-3",)]
-    await play.session.close()
-
-
-async def test_a_repeated_interaction_makes_no_other_chunk() -> None:
-    play = await stage(STEPPED)
-    await play.session.interact("evt-a", "rain")
-    await play.viewer.saw(1)
-    await play.session.interact("evt-a", "rain")
-    await calm(200)
-    assert len(play.viewer.chunks) == 1
-    await play.session.close()
-
-
-async def test_a_cancelled_step_is_not_owed_any_more_and_its_event_joins_the_next() -> None:
-    engine = ScriptedEngine()
-    play = await stage(STEPPED, engine)
-    engine.gate.clear()
-    await play.session.interact("evt-a", "rain")
-    await until(lambda: len(engine.ticks) == 1)
-    assert await play.session.cancel()
-    engine.gate.set()
-    await calm(200)
-    assert play.viewer.chunks == []
-    await play.session.interact("evt-b", None, (keys("w"),))
-    await play.viewer.saw(1)
-    assert play.viewer.chunks[0].started_event_ids == ("evt-a", "evt-b")
-    await play.session.close()
-
-
-async def test_events_from_before_the_stream_each_get_their_chunk() -> None:
-    manager = await managed()
-    session = await manager.create(STEPPED)
-    await session.submit(Event(1, "rain"))
-    await session.submit(Event(2, None, (keys("w"),)))
-    viewer = Viewer(session.play())
-    await viewer.saw(2)
-    await calm(100)
-    assert [chunk.started_event_ids for chunk in viewer.chunks] == [("1",), ("2",)]
-    await session.close()
-
-
-async def test_a_stepped_stream_owes_nothing_after_a_reset_but_to_a_prompt() -> None:
-    play = await stage(STEPPED)
-    await play.session.interact("evt-0", "hail")
-    await play.viewer.saw(1)
-    await play.session.reset()
-    await play.session.interact("evt-a", None, (keys("w"),))
-    await calm(200)
-    assert len(play.viewer.chunks) == 1
-    await play.session.interact("evt-b", "snow")
-    await play.viewer.saw(2)
-    await calm(100)
-    assert [chunk.started_event_ids for chunk in play.viewer.chunks] == [("evt-0",), ("evt-a", "evt-b")]
-    await play.session.reset(resume=True)
-    await calm(200)
-    assert len(play.viewer.chunks) == 2
-    await play.session.interact("evt-c", None, (keys("w"),))
-    await play.viewer.saw(3)
-    assert play.viewer.chunks[2].tick.prompt == "a meadow"
-    await play.session.close()
-
-
-def scripted(chunks: int) -> SessionSpec:
-    """Stepped, with a script that has so many chunks."""
-    return replace(STEPPED, script=keys("script", *["w"] * chunks))
-
-
-async def test_a_stepped_stream_plays_its_script_and_then_one_chunk_per_event() -> None:
-    play = await stage(scripted(3))
-    await play.viewer.saw(3)
-    await calm(200)
-    assert len(play.viewer.chunks) == 3
-    await play.session.interact("evt-a", "rain")
-    await play.viewer.saw(4)
-    await calm(200)
-    assert [chunk.started_event_ids for chunk in play.viewer.chunks] == [(), (), (), ("evt-a",)]
-    await play.session.reset(resume=True)
-    await play.viewer.saw(7)
-    await calm(200)
-    assert [chunk.tick.chunk_index for chunk in play.viewer.chunks[4:]] == [0, 1, 2]
-    await play.session.close()
-
-
-async def test_a_scripted_step_that_is_cancelled_or_rewound_waits_for_an_event() -> None:
-    engine = ScriptedEngine()
-    engine.gate.clear()
-    play = await stage(scripted(2), engine)
-    await until(lambda: engine.ticks)
-    assert await play.session.cancel()
-    engine.gate.set()
-    await calm(200)
-    assert play.viewer.chunks == []
-    await play.session.interact("evt-a", "rain")
-    await play.viewer.saw(2)  # the event's chunk is the script's first
-    await calm(200)
-    assert [chunk.started_event_ids for chunk in play.viewer.chunks] == [("evt-a",), ()]
-    await play.session.rewind(0)
-    await calm(200)
-    assert len(play.viewer.chunks) == 2
-    await play.session.close()
-
-
-async def test_a_camera_of_the_viewers_own_ends_a_stepped_script() -> None:
-    engine = ScriptedEngine()
-    engine.gate.clear()
-    play = await stage(scripted(5), engine)
-    await until(lambda: engine.ticks)
-    await play.session.interact("evt-a", None, (keys("d"),))
-    engine.gate.set()
-    await play.viewer.saw(2)
-    await calm(200)
-    assert [chunk.started_event_ids for chunk in play.viewer.chunks] == [(), ("evt-a",)]
-    await play.session.close()
 
 
 # Both modes together
