@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from killed_server import Walker, served, walk_through_kills
+from postgres_server import PostgresServer
 
 
-async def check(data: Path, engine: str, kills: int, seed: int) -> None:
+async def check(data: Path, engine: str, kills: int, seed: int, **settings: str) -> None:
     dice = random.Random(seed)
-    async with served(data, engine, WORLDLINE_SNAPSHOT_EVERY="3") as server:
+    async with served(data, engine, WORLDLINE_SNAPSHOT_EVERY="3", **settings) as server:
         walker = await walk_through_kills(server, "killed", kills, 6, dice)
         alone = Walker(server, "alone")
         await alone.walk(len(walker.seen))
@@ -53,6 +54,17 @@ async def accepted(server: object, session_id: str) -> list[int]:
 
 async def test_a_walk_through_a_few_kills_is_the_undisturbed_walk(tmp_path: Path) -> None:
     await check(tmp_path, "pattern", kills=3, seed=0)
+
+
+async def test_a_walk_of_the_real_model_through_a_kill_is_the_undisturbed_walk(tmp_path: Path) -> None:
+    await check(tmp_path, "native", kills=1, seed=0)
+
+
+async def test_a_walk_with_its_journal_in_postgresql_through_kills_is_the_undisturbed_walk(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    await check(tmp_path, "pattern", kills=2, seed=1, WORLDLINE_JOURNAL_URL=postgres.new_database())
+    assert not (tmp_path / "journal.db").exists()
 
 
 @pytest.mark.slow
