@@ -228,7 +228,8 @@ async def test_the_largest_picture_is_the_checkpoint_s_own(checkpoint: Path, tmp
     assert (await engine.start()).max_pixels == WIDTH * HEIGHT
     try:
         await engine.open_world(request())
-        with pytest.raises(WorldRefused, match=f"got {WIDTH + 16}x{HEIGHT}, expected at most {WIDTH * HEIGHT}"):
+        told = f"got {WIDTH + 16}x{HEIGHT}, expected at most {WIDTH * HEIGHT}"
+        with pytest.raises(WorldRefused, match=told):
             await engine.open_world(request("larger", width=WIDTH + 16))
     finally:
         await engine.stop()

@@ -159,7 +159,7 @@ async def test_a_model_that_holds_its_interpreter_lock_does_not_block_the_server
 
 
 async def test_a_model_that_cannot_be_loaded_says_why() -> None:
-    with pytest.raises(EngineError, match="^RuntimeError: no such checkpoint$"):
+    with pytest.raises(EngineError, match=r"^RuntimeError: no such checkpoint$"):
         async with engine("scripted_host:broken_host"):
             pass
     with pytest.raises(EngineError, match="ModuleNotFoundError: No module named 'nowhere'"):
@@ -171,7 +171,7 @@ async def test_a_model_that_is_refused_is_one_sentence_and_no_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    with pytest.raises(EngineError, match="^/nope: no such folder$"):
+    with pytest.raises(EngineError, match=r"^/nope: no such folder$"):
         async with engine("scripted_host:refusing_host"):
             pass
     assert "Traceback" not in caplog.text
