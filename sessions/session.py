@@ -188,8 +188,8 @@ class Session:
         """Start the stream and return where its outputs appear, up to exactly one terminal message.
 
         Continuous: chunks follow one another, paced to media time. Stepped: one per event, and one for each
-        that the opening script has. A stream that ended may be followed by another. Raises `AlreadyPlaying`, `SessionFailed`,
-        `SessionClosed`, `SessionTombstoned`, `SessionSuspended`.
+        that the opening script has. A stream that ended may be followed by another. Raises `AlreadyPlaying`,
+        `SessionFailed`, `SessionClosed`, `SessionTombstoned`, `SessionSuspended`.
         """
         self._touch()
         self._ending.require_alive()
