@@ -2,7 +2,7 @@
 
 Both ends belong to this program and share a machine; nothing that a client sent is ever unpickled. Whoever
 packs a chunk's message does it just after the model has swept the processor's caches, and then the pickle of
-a class, by its name and its fields, takes ten times as long as that of a tuple (`tests/bench/worker.py`).
+a class, by its name and its fields, takes several times as long as that of a tuple.
 """
 
 from __future__ import annotations
