@@ -40,7 +40,7 @@ each interaction, and before that one for each that its `camera_action_script` h
 | `session.interaction {interaction: {event_id?, event, transition_chunks?}}`, where `event` has a `prompt`, \
 `multi_modal_data: {camera}`, or both | the next chunk has it; the same `event_id` again changes nothing |
 | `session.ping` | `session.pong`; a stream with neither chunks nor messages ends after a minute |
-| `session.ack {transport_chunk_index}` | up to this chunk all arrived: who says so gets only a few beyond it |
+| `session.ack {transport_chunk_index}` | up to this chunk all arrived: who says so gets only a few more |
 | `session.cancel` | the chunk in flight is dropped, unless it was sent; its events are in the next |
 | `session.reset {resume?}` | back to the first frame: `session.reset {epoch, discarded_event_ids}`; a \
 continuous stream waits for a prompt, or with `resume` goes on with that of the opening |
