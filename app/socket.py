@@ -72,16 +72,19 @@ async def _admitted(edge: Edge, channel: Channel, opening: Opening, owner: str |
     match opening:
         case Start(token=None):
             session, token = await _room(edge, channel, opening, partial(edge.create, opening, owner))
+            about(session_id=session.session_id)  # it was made in a task of its own
             outbox = await _started(edge, session)
             terminal = await _play(edge, channel, session, outbox, token, opening)
             await _end(edge, session, terminal)
             return terminal
         case Start():
             session = await _room(edge, channel, opening, partial(_bound, edge, opening, owner))
+            about(session_id=session.session_id)
             return await _play(edge, channel, session, session.play(), opening.token, opening)
         case Resume(session_id=session_id, token=token, last_transport_chunk_index=last):
             bind = partial(edge.bound, session_id, token, owner, last)
             session = await _room(edge, channel, opening, bind)
+            about(session_id=session.session_id)
             return await _play(edge, channel, session, await session.resume(last), token)
         case Attach(session_id=session_id, token=token):
             return await _watch(edge, channel, await edge.bound(session_id, token, owner))
