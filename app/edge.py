@@ -133,6 +133,8 @@ class Edge:
             return self.failure
         if status.state is not EngineState.READY or self.manager.card is None:
             return status.reason or f"the engine is {EngineState.STARTING.value}"
+        if self.manager.stuck:
+            return "sessions that could not be closed hold all the room there is: DELETE them again"
         return ""
 
     async def create(

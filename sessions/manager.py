@@ -284,6 +284,15 @@ class SessionManager:
         return len(self._register.live)
 
     @property
+    def stuck(self) -> bool:
+        """Whether sessions that could not be closed hold all the room there is."""
+        if self.card is None:
+            return False
+        states = [session.info().state for session in self._register.live.values()]
+        room = min(self.card.capacity, self._limits.sessions)
+        return states.count(SessionState.CLEANUP_FAILED) >= room
+
+    @property
     def line(self) -> Admission:
         """Who waits for room."""
         return self._admission

@@ -304,7 +304,7 @@ class Sticky(PatternEngine):
 
 
 async def test_a_close_that_fails_leaves_a_tombstone_and_may_be_retried(start_server: Start) -> None:
-    server = await start_server(Sticky())
+    server = await start_server(Sticky(capacity=1))
     await server.client.create(**STEPPED, session_id="sticky")
     failed = await refused(server.client.call("DELETE", "/v1/sessions/sticky"))
     assert (failed.status, failed.code, failed.retryable) == (500, "cleanup_failed", True)
@@ -312,7 +312,10 @@ async def test_a_close_that_fails_leaves_a_tombstone_and_may_be_retried(start_se
     assert view["status"] == "cleanup_failed" and "encoder" in view["reason"]
     again = await refused(server.client.create(**STEPPED, session_id="sticky"))
     assert (again.status, again.code) == (409, "cleanup_failed")
+    ready = await server.client.http.get("/readyz")
+    assert ready.status_code == 503 and "could not be closed" in ready.json()["reason"]
     assert (await server.client.call("DELETE", "/v1/sessions/sticky")).status_code == 204
+    assert (await server.client.http.get("/readyz")).status_code == 200
     await server.client.create(**STEPPED, session_id="sticky")
 
 
