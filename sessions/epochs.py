@@ -172,5 +172,6 @@ class Epochs:
         head, archive = self._protocol.chunk_index, self._services.archive
         if not 0 <= chunks <= head:
             raise NoSuchChunk(f"{field} is {chunks}: {head} chunks are committed", field=field)
+        await self._pen.settled()
         history = await archive.recent(self._world.name)
         return await archive.whole(self._world.name) if chunks < history.base else history

@@ -103,6 +103,7 @@ class Keeper:
                 raise ChunkAborted("the session was reset")
 
         check()
+        await self._runner.settled()
         history = await services.archive.recent(self._world.name)
         try:
             media, again = await self._restored(history, check, replay_after)

@@ -61,6 +61,14 @@ class Pen:
             return self.write_soon(fact)
         return self._owe(fact)
 
+    async def settled(self) -> None:
+        """Return once nothing is owed: then the journal holds all that is so. Raises `JournalError`."""
+        owing = self._owing if self._owed is None else self._owe(self._owed)
+        if owing is not None:
+            await asyncio.wait([owing])
+            if isinstance(loss := _loss(owing), JournalUnavailable):
+                raise loss
+
     def note(self, fact: Fact) -> asyncio.Future[None]:
         """Record what has happened anyway: where the journal can't, a warning is all that follows."""
         written = self.write_soon(fact)

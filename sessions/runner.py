@@ -93,6 +93,10 @@ class ChunkRunner:
         self.frames = self._frames_of(self._protocol.chunk_index)
         self._previous_commit_ms = None
 
+    async def settled(self) -> None:
+        """Return once every commit is in the journal, which can be read then. Raises `JournalUnavailable`."""
+        await self._pen.settled()
+
     async def landed(self) -> bool:
         """Wait until the chunk that runs has come to its end; whether it was committed."""
         return self._landed is not None and await asyncio.shield(self._landed)

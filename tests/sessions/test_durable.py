@@ -403,6 +403,7 @@ async def test_a_commit_that_can_not_be_written_is_written_later() -> None:
     session = await manager.create(S)
     world, digests = session.info().world, await walk(session, 0, 1)
     engine.commits.clear()
+    await session.submit(press(1, "a"))
     chunk = asyncio.create_task(session.run_chunk())
     await until(lambda: session._protocol.flight and session._protocol.flight.shown)
     journal.full = True
@@ -414,8 +415,12 @@ async def test_a_commit_that_can_not_be_written_is_written_later() -> None:
         await session.submit(press(2, "s"))
     with pytest.raises(JournalUnavailable):
         await session.run_chunk()
+    engine.worlds.clear()  # what is made again is read from a journal that has the commit
+    with pytest.raises(JournalUnavailable):
+        await session.rewind(1)
     journal.full = False
     digests += await walk(session, 2, 4)
+    assert digests == await undisturbed(4)
     recorded = [record.fact for record in await journal.read(world)]
     committed = [fact.chunk_index for fact in recorded if isinstance(fact, facts.ChunkCommitted)]
     assert committed == [0, 1, 2, 3]
