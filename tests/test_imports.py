@@ -22,7 +22,7 @@ OUTSIDE = {
     "attention": {"torch", "flash_attn"},
     "kvcache": {"torch"},
 }
-BORDER = {"engine/api.py"}  # crosses the process border: the standard library alone
+BORDER = "engine/api/"  # crosses the process border: the standard library alone
 WITHOUT_TORCH = ("app/", "sessions/", "engine/pattern/", "engine/media/", "engine/camera/reducer")
 BOOKKEEPING = ("pool", "table", "ledger", "capacity", "budget")  # of kvcache
 
@@ -56,7 +56,7 @@ def broken_rules(source: str, module: str) -> Iterator[str]:
         yield f"{package} may import {', '.join(MAY_IMPORT[package])}"
     if not ours and package in OUTSIDE and top not in sys.stdlib_module_names | OUTSIDE[package]:
         yield f"{package} may import the standard library and {', '.join(sorted(OUTSIDE[package]))}"
-    if source in BORDER and top not in sys.stdlib_module_names:
+    if source.startswith(BORDER) and top not in sys.stdlib_module_names and not within(module, "engine.api"):
         yield "the border may import the standard library alone"
     if top in ("fastapi", "starlette", "uvicorn") and package != "app":
         yield f"{top} appears in app alone"
@@ -82,7 +82,8 @@ def test_a_file_imports_only_what_its_package_may(source: str) -> None:
         ("sessions/manager.py", "app.wire"),
         ("sessions/manager.py", "fastapi"),
         ("engine/world/world.py", "sessions.events"),
-        ("engine/api.py", "numpy"),
+        ("engine/api/chunks.py", "numpy"),
+        ("engine/api/engine.py", "engine.world.world"),
         ("attention/masks.py", "kvcache.ledger"),
         ("kvcache/ledger.py", "torch"),
     ],
