@@ -74,7 +74,14 @@ async def _admitted(edge: Edge, channel: Channel, opening: Opening, owner: str |
             session, token = await _room(edge, channel, opening, partial(edge.create, opening, owner))
             about(session_id=session.session_id)  # it was made in a task of its own
             outbox = await _started(edge, session)
-            terminal = await _play(edge, channel, session, outbox, token, opening)
+            try:
+                terminal = await _play(edge, channel, session, outbox, token, opening)
+            except Exception:
+                if (
+                    outbox.terminal is not None
+                ):  # the stream had ended, unheard
+                    await _end(edge, session, outbox.terminal)
+                raise
             await _end(edge, session, terminal)
             return terminal
         case Start():

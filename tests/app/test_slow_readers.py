@@ -78,3 +78,16 @@ async def test_who_does_not_come_back_to_reading_is_let_go_with_all_that_waited(
     assert outbox.statistics().bytes == 0 and server.edge.engine.status().worlds == 0
     socket.transport.abort()
     await socket.wait_closed()
+
+
+async def test_who_dies_between_its_stop_and_the_last_word_leaves_no_session(start_server: Start) -> None:
+    server = await start_server(outbox_max_bytes=LIMIT)
+    socket = await playing(server)
+    assert await next_index(socket) == 0
+    outbox = await stuck(server)
+    await socket.send(json.dumps({"type": "session.stop"}))
+    await server.until(lambda: outbox.terminal)  # behind chunks that nobody reads
+    socket.transport.abort()
+    await server.until(lambda: not server.edge.manager.awake_count)
+    assert server.edge.engine.status().worlds == 0
+    await socket.wait_closed()

@@ -12,6 +12,8 @@ import pytest
 from dying_clients import MOMENTS, WAYS, Client
 from growth import LIMIT, resident, scales
 
+from app.bootstrap import build_stores
+from app.settings import Settings
 from engine.worker.messages import Boot
 from engine.worker.process import ProcessEngine
 from tests.app.running_server import Running, running
@@ -59,11 +61,13 @@ def descriptors() -> int:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("count", scales(30, 200))
 @pytest.mark.parametrize("after_grace", ["close", "suspend"])
-async def test_clients_that_die_at_random_moments_leave_nothing(count: int, after_grace: str) -> None:
+async def test_clients_that_die_at_random_moments_leave_nothing(
+    count: int, after_grace: str, tmp_path: Path
+) -> None:
     dice = random.Random(count)
-    engine = ProcessEngine(Boot(HOST))
+    engine, stores = ProcessEngine(Boot(HOST)), build_stores(Settings(data=tmp_path))
     times = SHORT if count < 100 else {name: 5 * seconds for name, seconds in SHORT.items()}
-    async with running(engine, resume_grace_s=0, after_grace=after_grace, **times) as server:
+    async with running(engine, stores, resume_grace_s=0, after_grace=after_grace, **times) as server:
         await kill(server, count, dice)  # whatever starts once has started
         memory, tasks, files = resident(), len(asyncio.all_tasks()), descriptors()
         met: set[tuple[str, str]] = set()
