@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Coroutine, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from engine.api import Engine, EngineState, ModelCard, Reducer
@@ -121,13 +120,14 @@ class SessionManager:
         asked_at = self._clock.now()
         self._services()
         spec = checked_spec(spec, self._reducers)
-        self._free_id(spec.session_id)
+        session_id = self._free_id(spec.session_id)
 
         async def attempt() -> Session:
-            services, session_id = self._services(), self._free_id(spec.session_id)
+            services = self._services()
+            self._free_id(session_id)
             return await self._opened(session_id, self._opener.open(services, session_id, spec, asked_at))
 
-        with self._metered(spec.owner):
+        with self._metered(spec.owner, session_id):
             return await self._admission.enter(spec.owner, attempt, told)
 
     async def fork(self, source_id: str, spec: SessionSpec, at_chunk: int | None = None) -> Session:
@@ -139,17 +139,17 @@ class SessionManager:
         asked_at = self._clock.now()
         source = await self.awake(source_id, owner=spec.owner)
         services = self._services()
-        self._free_id(spec.session_id)
+        session_id = self._free_id(spec.session_id)
 
         async def attempt() -> Session:
-            session_id = self._free_id(spec.session_id)
-            return await self._opened(session_id, source.fork(at_chunk, partial(make, session_id)))
+            self._free_id(session_id)
+            return await self._opened(session_id, source.fork(at_chunk, make))
 
-        async def make(session_id: str, fork: Fork) -> Session:
+        async def make(fork: Fork) -> Session:
             mine = replace(fork.spec, session_id=session_id, owner=spec.owner, token_digest=spec.token_digest)
             return await self._opener.open(services, session_id, mine, asked_at, fork)
 
-        with self._metered(spec.owner):
+        with self._metered(spec.owner, session_id):
             return await self._admission.enter(spec.owner, attempt)
 
     async def _opened(self, session_id: str, work: Coroutine[Any, Any, Session]) -> Session:
@@ -188,7 +188,7 @@ class SessionManager:
             if session.away:
                 return await self._admission.enter(owner, attempt, told)
             return await self._awake(session_id, replay_after)
-        with self._metered(owner, new=False):
+        with self._metered(owner, session_id, new=False):
             return await self._admission.enter(owner, attempt, told)
 
     async def awake(
@@ -202,13 +202,15 @@ class SessionManager:
         """
         if not self._register.asleep(session_id):
             return await self._awake(session_id, replay_after)
-        with self._metered(owner, new=False):
+        with self._metered(owner, session_id, new=False):
             return await self._admission.enter(owner, lambda: self._awake(session_id, replay_after))
 
     async def _awake(self, session_id: str, replay_after: int | None) -> Session:
         register = self._register
         if (live := register.live.get(session_id)) is not None:
             await live.settled()
+        if (closing := register.closing.get(session_id)) is not None:
+            await asyncio.wait([closing])
         if register.asleep(session_id):
             waking = register.waking.get(session_id)
             if waking is None:
@@ -240,18 +242,35 @@ class SessionManager:
     async def close(self, session_id: str, reason: str = "closed") -> None:
         """Close a session; idempotent. Raises `UnknownSession`, `SessionTombstoned`, `JournalError`."""
         register = self._register
-        if (waking := register.waking.get(session_id)) is not None:
+        while (waking := register.waking.get(session_id)) is not None:
             await asyncio.wait([waking])
         session = register.live.get(session_id)
         if session is not None:
             await session.close(reason)
-        elif session_id in register.sleepers:
-            world = register.sleepers.world_of(session_id)
-            await register.sleepers.close(session_id, reason)
-            register.remember(session_id)
-            await self._discard(world)
-        elif not register.closed_lately(session_id) and await self._journal.latest(session_id) is None:
+            await session.settled()
+        if register.asleep(session_id):  # perhaps since just now: a suspension may be too far gone to stop
+            await self._close_asleep(session_id, reason)
+        elif (
+            session is None
+            and not register.closed_lately(session_id)
+            and await self._journal.latest(session_id) is None
+        ):
             raise UnknownSession(session_id)
+
+    async def _close_asleep(self, session_id: str, reason: str) -> None:
+        """Once, whoever else asks for it meanwhile; who would wake it waits."""
+        closing = self._register.closing
+        if session_id not in closing:
+            closing[session_id] = asyncio.create_task(self._end_asleep(session_id, reason))
+            closing[session_id].add_done_callback(lambda _: closing.pop(session_id))
+        await outlasting(closing[session_id])
+
+    async def _end_asleep(self, session_id: str, reason: str) -> None:
+        sleepers = self._register.sleepers
+        world = sleepers.world_of(session_id)
+        await sleepers.close(session_id, reason)
+        self._register.remember(session_id)
+        await self._discard(world)
 
     async def stop(self, reason: str = "shutdown") -> None:
         """Take no new sessions, suspend all, stop engine, stores and journal; idempotent."""
@@ -336,10 +355,11 @@ class SessionManager:
             raise EngineUnavailable(self._engine.status().reason or "the engine is starting")
         return await self._opener.wake(self._shared(self.card), session_id, asked_at, replay_after)
 
-    def _metered(self, owner: str | None, new: bool = True) -> AbstractContextManager[None]:
+    def _metered(self, owner: str | None, session_id: str, new: bool = True) -> AbstractContextManager[None]:
         """While a session of this owner comes. Raises `QuotaExceeded`, `QuotaSpent`."""
-        in_memory = sum(session.spec.owner == owner for session in self._register.live.values())
-        return self._meter.entering(owner, in_memory, new)
+        live = self._register.live.values()
+        in_memory = [session.session_id for session in live if session.spec.owner == owner]
+        return self._meter.entering(owner, session_id, in_memory, new)
 
     async def _expire(self, session_id: str) -> None:
         """It is too old."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -36,28 +36,35 @@ class Meter:
         self._clock = clock
         self._usage = usage
         self._buckets: dict[str | None, _Bucket] = {}
-        self._entering: Counter[str | None] = Counter()
+        self._coming: defaultdict[str | None, list[str]] = defaultdict(list)  # session ids
+        self._new: Counter[str | None] = Counter()  # of them, those that are being made
 
     @contextmanager
-    def entering(self, owner: str | None, in_memory: int, new: bool = True) -> Iterator[None]:
-        """While a session comes that joins `in_memory` others of its owner; a `new` one counts for ever.
+    def entering(
+        self, owner: str | None, session_id: str, in_memory: Collection[str], new: bool = True
+    ) -> Iterator[None]:
+        """While a session comes; `in_memory` are the ids of its owner's that are there. A `new` one counts
+        for ever. One that comes twice at once, or is in memory before this ends, is one all the same.
 
         Raises `QuotaExceeded`, `QuotaSpent`.
         """
         most, total = self._quotas.sessions, self._quotas.total_sessions
-        coming = self._entering[owner]
-        if most is not None and in_memory + coming >= most:
-            raise QuotaExceeded(f"{in_memory + coming} sessions are open, at most {most} may be: close one")
-        made = self._usage.sessions(owner) + coming
+        coming = self._coming[owner]
+        others = {*in_memory, *coming} - {session_id}
+        if most is not None and len(others) >= most:
+            raise QuotaExceeded(f"{len(others)} sessions are open, at most {most} may be: close one")
+        made = self._usage.sessions(owner) + self._new[owner]
         if new and total is not None and made >= total:
             raise QuotaSpent(f"{made} sessions were made, at most {total} may ever be")
-        self._entering[owner] += 1
+        coming.append(session_id)
+        self._new[owner] += new
         try:
             yield
             if new:
                 self._usage.add_session(owner)
         finally:
-            self._entering[owner] -= 1
+            coming.remove(session_id)
+            self._new[owner] -= new
 
     def check_event(self, owner: str | None) -> None:
         """An event comes. Raises `RateLimited` with when the next may, `QuotaSpent`."""

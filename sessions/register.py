@@ -27,12 +27,15 @@ log = logging.getLogger(__name__)
 
 
 class Register:
-    """By session id. `opening` and `waking` hold those that will be in memory soon."""
+    """By session id. `opening` and `waking` hold those that will be in memory soon, `closing` those that are
+    closed in their sleep.
+    """
 
     def __init__(self, limits: Limits, sleepers: Sleepers) -> None:
         self.live: dict[str, Session] = {}
         self.opening: dict[str, asyncio.Task[Session]] = {}
         self.waking: dict[str, asyncio.Task[Session]] = {}
+        self.closing: dict[str, asyncio.Task[None]] = {}
         self.sleepers = sleepers
         self.on_gone: Callable[[], object] = lambda: None  # called when one has left memory
         self._limits = limits
@@ -124,7 +127,7 @@ class Register:
 
         Raises `CapacityExceeded`.
         """
-        while len(self.live) + len(self.opening) + len(self.waking) > self._limits.sessions:
+        while len({*self.live, *self.opening, *self.waking}) > self._limits.sessions:
             idle = [session for session in self._idle() if not session.watched]
             if not idle:
                 raise CapacityExceeded(f"{self._limits.sessions} sessions are open: close one, or try later")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import SPEC, STEPPED, ManualClock, managed
+from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, managed, until
 
 from sessions.errors import QuotaExceeded, QuotaSpent, RateLimited, StorageUnavailable
 from sessions.events import Event
@@ -41,6 +41,38 @@ async def test_sessions_that_are_being_made_count_too() -> None:
     manager = await managed(limits=Limits(quotas=Quotas(sessions=1)))
     made = await asyncio.gather(*(manager.create(spec("a")) for _ in range(5)), return_exceptions=True)
     assert sum(isinstance(result, QuotaExceeded) for result in made) == 4
+    await manager.stop()
+
+
+async def test_a_session_that_comes_back_twice_at_once_counts_once() -> None:
+    manager = await managed(limits=Limits(quotas=Quotas(sessions=1)))
+    session = await manager.create(spec("a", "s"))
+    await session.suspend("idle")
+    ready = [manager.ready("s", lambda position: None, owner="a") for _ in range(2)]
+    one, two = await asyncio.gather(*ready)
+    assert one is two
+    await manager.stop()
+
+
+async def test_a_session_in_memory_that_waits_for_its_world_counts_once() -> None:
+    manager = await managed(ScriptedEngine(capacity=1), limits=Limits(quotas=Quotas(sessions=2)))
+    session = await manager.create(spec("a", "s"))
+    await session.suspend("idle")
+    (await manager.create(replace(SPEC, owner="b"))).play()
+    coming = asyncio.create_task(manager.ready("s", lambda position: None, owner="a"))
+    await until(lambda: manager.line.waiting("a") == 1 and manager.awake_count == 2)
+    another = asyncio.create_task(manager.create(spec("a"), lambda position: None))
+    await until(lambda: another.done() or manager.line.waiting("a") == 2)
+    assert not another.done()
+    await manager.stop()
+    await asyncio.gather(coming, another, return_exceptions=True)
+
+
+async def test_a_session_that_comes_back_is_not_one_more_that_was_made() -> None:
+    manager = await managed(limits=Limits(quotas=Quotas(total_sessions=2)))
+    session = await manager.create(spec("a", "s"))
+    await session.suspend("idle")
+    await asyncio.gather(manager.awake("s", owner="a"), manager.create(spec("a")))
     await manager.stop()
 
 
