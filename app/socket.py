@@ -77,9 +77,7 @@ async def _admitted(edge: Edge, channel: Channel, opening: Opening, owner: str |
             try:
                 terminal = await _play(edge, channel, session, outbox, token, opening)
             except Exception:
-                if (
-                    outbox.terminal is not None
-                ):  # the stream had ended, unheard
+                if outbox.terminal is not None:  # the stream had ended, unheard
                     await _end(edge, session, outbox.terminal)
                 raise
             await _end(edge, session, terminal)
