@@ -125,6 +125,8 @@ class Epochs:
         """See `Session.fork`."""
         async with self._turn():
             self._protocol.require_alive()
+            if self._protocol.flight is not None and (chunks is None or chunks > self._protocol.chunk_index):
+                await self._course.keeper.ensure()  # a shown chunk is committed before
             head = self._protocol.chunk_index
             at = head if chunks is None else chunks
             if (fork := await self._fork_at_head(at)) is not None:
@@ -144,6 +146,7 @@ class Epochs:
         if point is None or not self._world.present or not point.chunks == chunks == protocol.chunk_index:
             return None
         [opening] = await self._services.journal.read(name, limit=1)
+        await self._pen.settled()  # the fork's history is read from a journal that has the commit
         assert isinstance(opening.fact, facts.SessionOpened), "a life begins with its opening"
         origin = facts.Origin(
             protocol.session_id, name, point.epoch, chunks, protocol.floor, protocol.conditions

@@ -737,6 +737,41 @@ async def test_a_fork_shares_the_past_and_nothing_else(at: int | None) -> None:
     assert await walk(grandchild, 1, 3) == digests[1:3]
 
 
+@pytest.mark.parametrize("at", [None, 4, 3])
+async def test_what_was_shown_before_a_kill_is_in_a_fork(at: int | None) -> None:
+    journal, engine = MemoryJournal(), ScriptedEngine()
+    session = await (await managed(engine, journal=journal)).create(S)
+    await walk(session, 0, 3)
+    await session.submit(press(3, "d"))
+    engine.commits.clear()
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: session.audience.tape.since(2))
+    after = await managed(journal=journal)
+    fork = await after.fork("s", replace(S, session_id="fork"), at)
+    begin = 4 if at is None else at
+    assert fork.info().chunk_index == begin
+    assert await walk(fork, begin, 6) == (await undisturbed(6))[begin:]
+    chunk.cancel()
+    await asyncio.gather(chunk, return_exceptions=True)
+
+
+async def test_a_fork_waits_for_the_commit_that_its_history_leads_to() -> None:
+    journal, engine = Filling(), ScriptedEngine()
+    session = await (manager := await managed(engine, journal=journal)).create(S)
+    await walk(session, 0, 1)
+    engine.commits.clear()
+    await session.submit(press(1, "a"))
+    chunk = asyncio.create_task(session.run_chunk())
+    await until(lambda: session.audience.tape.since(0))
+    journal.full = True
+    engine.commits.set()
+    await chunk
+    journal.full = False
+    await manager.fork("s", replace(S, session_id="fork"))
+    woken = await (await managed(journal=journal)).awake("fork")
+    assert await walk(woken, 2, 4) == (await undisturbed(4))[2:]
+
+
 async def test_a_fork_of_what_never_was_is_refused() -> None:
     manager = await managed()
     await walk(await manager.create(S), 0, 2)
