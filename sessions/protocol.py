@@ -12,24 +12,14 @@ from collections.abc import Collection, Mapping
 from engine.api import Control, Reducer, Tick
 from sessions import conditions
 from sessions.conditions import Conditions, EventMarks
-from sessions.controls import check_control
 from sessions.entry import Entry, make_entry
-from sessions.errors import (
-    EchoMismatch,
-    EventIdConflict,
-    QueueFull,
-    SessionClosed,
-    SessionFailed,
-    SessionSuspended,
-    SessionTombstoned,
-    StaleEvent,
-    WrongState,
-)
+from sessions.errors import EchoMismatch, WrongState
+from sessions.event_queue import EventQueue
 from sessions.events import Acceptance, Event
 from sessions.facts import Origin
 from sessions.flight import Flight
 from sessions.standing import Standing
-from sessions.state import SessionState
+from sessions.state import SessionState, refusal
 
 
 class SessionProtocol:
@@ -60,10 +50,7 @@ class SessionProtocol:
         self.resetting = False
         self._opening = (prompt, script)
         self._reducers = reducers
-        self._pending_limit = pending_limit
-        self._pending: dict[int, Entry] = {}
-        self._floor = origin.floor if origin else 0
-        self._highest = -1
+        self._queue = EventQueue(reducers, pending_limit, origin.floor if origin else 0)
         self._conditions = origin.conditions if origin else conditions.opening(prompt, script, reducers)
 
     # What is
@@ -71,17 +58,17 @@ class SessionProtocol:
     @property
     def floor(self) -> int:
         """Never-seen ids below it are stale."""
-        return self.flight.floor if self.flight else self._floor
+        return self.flight.floor if self.flight else self._queue.floor
 
     @property
     def next_event_id(self) -> int:
         """The integer after the highest known."""
-        return max(self._highest + 1, self.floor)
+        return max(self._queue.highest + 1, self.floor)
 
     @property
     def pending(self) -> tuple[int, ...]:
         """Accepted ids that no chunk has taken, sorted."""
-        return tuple(sorted(self._pending))
+        return self._queue.ids
 
     @property
     def conditions(self) -> Conditions:
@@ -91,7 +78,7 @@ class SessionProtocol:
     @property
     def waiting(self) -> bool:
         """Reset, and neither a prompt nor a reset that resumes has come since."""
-        return self._conditions.prompt is None and all(e.event.prompt is None for e in self._pending.values())
+        return self._conditions.prompt is None and not self._queue.prompted
 
     @property
     def scripted(self) -> bool:
@@ -109,21 +96,22 @@ class SessionProtocol:
         """What its future depends on; None while a chunk is in flight, and where it is not simply active."""
         if self.state is not SessionState.ACTIVE or self.flight is not None or self.resetting:
             return None
-        pending = tuple([self._pending[event_id] for event_id in self.pending])
-        return Standing(self.epoch, self.chunk_index, self._floor, self._highest, pending, self._conditions)
+        queue = self._queue
+        return Standing(
+            self.epoch, self.chunk_index, queue.floor, queue.highest, queue.entries, self._conditions
+        )
 
     def stand(self, standing: Standing) -> None:
         """Be, from its opening, where a session of the same opening stood."""
         self.epoch, self.chunk_index = standing.epoch, standing.chunk_index
-        self._floor, self._highest = standing.floor, standing.highest
-        self._pending = {entry.event.event_id: entry for entry in standing.pending}
+        self._queue.stand(standing.floor, standing.highest, standing.pending)
         self._conditions = standing.conditions
 
     # Events
 
     def knows_of(self, event_id: int) -> bool:
         """Whether this id may have been taken before and left memory: then ask the journal for it."""
-        return event_id <= self._highest and self._in_memory(event_id) is None
+        return event_id <= self._queue.highest and self._in_memory(event_id) is None
 
     def judge(self, entry: Entry, known_digest: str | None = None) -> Acceptance:
         """What accepting this event would answer; changes nothing.
@@ -133,26 +121,12 @@ class SessionProtocol:
         Raises `EventIdConflict`, `StaleEvent`, `QueueFull`, `InvalidControl`, or the state's refusal.
         """
         self.require_alive()
-        event_id = entry.event.event_id
-        taken = self._in_memory(event_id)
-        earlier = taken.digest if taken else known_digest
-        if earlier is not None:
-            if earlier == entry.digest:
-                return Acceptance.DUPLICATE
-            raise EventIdConflict(f"event {entry.label} was taken with another payload", field="event_id")
-        if event_id < self.floor:
-            raise StaleEvent(event_id, self.floor)
-        if len(self._pending) >= self._pending_limit:
-            raise QueueFull(f"{len(self._pending)} events are pending: wait for the next chunk")
-        for position, control in enumerate(entry.event.controls):
-            check_control(control, self._reducers, f"controls[{position}]")
-        return Acceptance.ACCEPTED
+        taken = self._in_memory(entry.event.event_id)
+        return self._queue.judge(entry, taken.digest if taken else known_digest, self.floor)
 
     def enqueue(self, entry: Entry) -> None:
         """Take an event that was judged acceptable: it waits for the next chunk."""
-        event_id = entry.event.event_id
-        self._pending[event_id] = entry
-        self._highest = max(self._highest, event_id)
+        self._queue.add(entry)
 
     def accept(self, event: Event, name: str | None = None, known_digest: str | None = None) -> Acceptance:
         """Freeze, judge and enqueue in one step."""
@@ -168,7 +142,7 @@ class SessionProtocol:
         """Whether a chunk may begin now, with all pending events or with those of `event_ids`."""
         if self.state is not SessionState.ACTIVE or self.flight is not None or self.resetting:
             return False
-        chosen = [self._pending[event_id] for event_id in self._chosen(event_ids)]
+        chosen = self._queue.chosen(event_ids)
         return self._conditions.prompt is not None or any(e.event.prompt is not None for e in chosen)
 
     def begin(self, request_id: str, event_ids: Collection[int] | None = None) -> Tick:
@@ -177,8 +151,7 @@ class SessionProtocol:
         Raises `WrongState` where none can begin, or the state's refusal.
         """
         self._require_begin()
-        chosen = self._chosen(event_ids)
-        entries = tuple([self._pending[event_id] for event_id in chosen])
+        entries = self._queue.chosen(event_ids)
         now = self._conditions.after(entries, self._reducers) if entries else self._conditions
         if now.prompt is None:
             raise WrongState("no prompt since the reset: send one, or reset with resume")
@@ -189,15 +162,14 @@ class SessionProtocol:
             epoch=self.epoch,
             request_id=request_id,
             chunk_index=self.chunk_index,
-            event_ids=tuple(chosen),
+            event_ids=tuple([entry.event.event_id for entry in entries]),
             prompt=now.prompt,
             controls=now.controls,
             conditioning=conditioning,
         )
-        floor = max(self._floor, chosen[-1] + 1) if chosen else self._floor
+        floor = self._queue.floor_behind(entries)
         self.flight = Flight(tick, entries, after, floor, conditions.marks(self._conditions, after, entries))
-        for event_id in chosen:
-            del self._pending[event_id]
+        self._queue.remove(entries)
         return tick
 
     def ready(self, echo: Tick) -> EventMarks:
@@ -216,7 +188,7 @@ class SessionProtocol:
         flight = self._echoed(echo)
         assert flight.shown, "a chunk is shown before it is committed"
         self._conditions = flight.after
-        self._floor = flight.floor
+        self._queue.floor = flight.floor
         self.chunk_index += 1
         self.flight = None
 
@@ -260,8 +232,7 @@ class SessionProtocol:
         if not self.can_reset():
             self.require_alive()
         self._drop_flight()
-        discarded = tuple([self._pending[event_id].label for event_id in self.pending])
-        self._pending.clear()
+        discarded = self._queue.clear()
         prompt, script = self._opening if resume else (None, None)
         self._conditions = conditions.opening(prompt, script, self._reducers)
         self.epoch += 1
@@ -303,11 +274,8 @@ class SessionProtocol:
 
     # Parts
 
-    def _chosen(self, event_ids: Collection[int] | None) -> list[int]:
-        return sorted(self._pending if event_ids is None else self._pending.keys() & set(event_ids))
-
     def _in_memory(self, event_id: int) -> Entry | None:
-        entry = self._pending.get(event_id)
+        entry = self._queue.get(event_id)
         if entry is None and self.flight:
             return next((e for e in self.flight.entries if e.event.event_id == event_id), None)
         return entry
@@ -315,7 +283,7 @@ class SessionProtocol:
     def _drop_flight(self) -> None:
         flight, self.flight = self.flight, None
         if flight and not flight.shown:
-            self._pending.update({entry.event.event_id: entry for entry in flight.entries})
+            self._queue.put_back(flight.entries)
 
     def _echoed(self, echo: Tick) -> Flight:
         if self.flight is None or self.flight.tick != echo:
@@ -331,13 +299,6 @@ class SessionProtocol:
             raise WrongState("the session is being reset")
 
     def require_alive(self) -> None:
-        """Raise `SessionFailed`, `SessionClosed` or `SessionTombstoned` unless it is active."""
-        if self.state is SessionState.ACTIVE:
-            return
-        if self.state is SessionState.FAILED:
-            raise SessionFailed(f"session {self.session_id!r} failed: {self.reason}")
-        if self.state is SessionState.CLEANUP_FAILED:
-            raise SessionTombstoned(f"session {self.session_id!r} could not be closed yet: {self.reason}")
-        if self.state is SessionState.SUSPENDED:
-            raise SessionSuspended(f"session {self.session_id!r} was suspended just now: ask again")
-        raise SessionClosed(f"session {self.session_id!r} is {self.state}")
+        """Raise the state's refusal unless it is active; see `refusal`."""
+        if (error := refusal(self.state, self.session_id, self.reason)) is not None:
+            raise error

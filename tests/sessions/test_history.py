@@ -37,7 +37,7 @@ def everything(protocol: SessionProtocol) -> dict[str, object]:
         "chunk_index": protocol.chunk_index,
         "floor": protocol.floor,
         "next": protocol.next_event_id,
-        "pending": [(e.event, e.digest, e.name) for _, e in sorted(protocol._pending.items())],
+        "pending": [(e.event, e.digest, e.name) for e in protocol._queue.entries],
         "conditions": protocol._conditions,
     }
 
