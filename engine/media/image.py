@@ -14,6 +14,16 @@ from engine.api import WorldRefused
 
 FORMATS: Final = ("PNG", "JPEG", "WEBP")
 MAX_PIXELS: Final = 4096 * 4096
+ORIENTATION: Final = 0x0112  # CIPA DC-008 (Exif 2.32), 4.6.4: how it has to be turned to stand upright
+TURNS: Final = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 def decode_image(data: bytes, width: int, height: int) -> NDArray[np.uint8]:
@@ -38,7 +48,8 @@ def _decode(data: bytes, width: int, height: int) -> NDArray[np.uint8]:
     with Image.open(BytesIO(data), formats=FORMATS) as image:
         if image.width * image.height > MAX_PIXELS:
             raise _too_large(f"{image.width}x{image.height}")
-        upright = ImageOps.exif_transpose(image)
+        turn = TURNS.get(image.getexif().get(ORIENTATION, 1))
+        upright = image if turn is None else image.transpose(turn)
         fitted = ImageOps.fit(_flatten(upright), (width, height), Image.Resampling.LANCZOS)
     return np.array(fitted, dtype=np.uint8)  # a copy: that of a picture is read-only
 

@@ -57,6 +57,14 @@ def test_exif_orientation_is_honoured() -> None:
     assert frame[5, 16, 0] > 200 and frame[58, 16, 2] > 200
 
 
+def test_metadata_that_makes_no_sense_is_no_reason_to_refuse_a_picture() -> None:
+    width_as_text = struct.pack(">HHI4s", 0x0100, 2, 4, b"abc")
+    orientation = struct.pack(">HHIHH", 0x0112, 3, 1, 6, 0)
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x02" + width_as_text + orientation + bytes(4)
+    frame = decode_image(encoded(halves(), "JPEG", exif=exif), 32, 64)
+    assert frame[5, 16, 0] > 200 and frame[58, 16, 2] > 200
+
+
 def test_sixteen_bits_of_grey_keep_their_shades() -> None:
     ramp = np.linspace(0, 65535, 64, dtype=np.uint16)[None].repeat(32, axis=0)
     rgb = decode_image(encoded(Image.fromarray(ramp)), 64, 32)
