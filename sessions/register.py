@@ -62,6 +62,10 @@ class Register:
         """Whether it is remembered as closed."""
         return session_id in self._gone
 
+    def in_memory_of(self, owner: str | None) -> list[str]:
+        """The ids of an owner's that are in memory."""
+        return [session.session_id for session in self.live.values() if session.spec.owner == owner]
+
     def free_id(self, asked: str) -> str:
         """The id, where a new session may have it; raises `SessionExists`, `SessionTombstoned`."""
         session = self.live.get(asked)
