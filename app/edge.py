@@ -29,6 +29,7 @@ from app.wire import ForkRequest
 from engine.api import Engine, EngineError, EngineState, ModelCard, Reducer
 from sessions.admission import Told
 from sessions.errors import SessionClosed, SessionError, UnknownSession
+from sessions.facts import SessionOpened
 from sessions.info import SessionInfo
 from sessions.limits import Limits
 from sessions.manager import SessionManager
@@ -167,6 +168,21 @@ class Edge:
         if self.keys.required and info.spec.owner != owner:
             raise UnknownSession(session_id)
         return info
+
+    async def world_of(self, session_id: str, owner: str | None) -> str:
+        """The newest instance of the session, closed or not, if the key may see it; else `UnknownSession`."""
+        journal = self.stores.journal
+        try:
+            return (await self.seen(session_id, owner)).world
+        except (SessionClosed, UnknownSession):
+            life = await journal.latest(session_id)
+            if life is None or not life.closed:
+                raise
+        [opening] = await journal.read(life.world, limit=1)
+        assert isinstance(opening.fact, SessionOpened), "a life begins with its opening"
+        if self.keys.required and opening.fact.spec.owner != owner:
+            raise UnknownSession(session_id)
+        return life.world
 
     async def owned(self, session_id: str, owner: str | None) -> Session:
         """The session, awake, if the key may see it. Raises what `SessionManager.awake` does."""

@@ -11,7 +11,18 @@ from fastapi.responses import StreamingResponse
 from app.packaging.movie import movie
 from app.refusals import NothingRecorded
 from app.replies import geometry
-from app.rest import ANY, MISSING, EdgeNow, Owner, TheInfo, TheSession, problems
+from app.rest import (
+    ANY,
+    MISSING,
+    UNKNOWN,
+    EdgeNow,
+    Owner,
+    SessionIdInPath,
+    TheInfo,
+    TheSession,
+    TheWorld,
+    problems,
+)
 from app.strict_route import StrictRoute
 from app.views import Created, FactView, JournalPage, LedgerView, Links, RewindAnswer
 from app.wire import ForkRequest, RewindRequest
@@ -63,16 +74,16 @@ async def fork_session(
 
 
 @router.get(
-    "/journal", summary="Its facts", response_description="A page of facts.", responses=problems(**MISSING)
+    "/journal", summary="Its facts", response_description="A page of facts.", responses=problems(**UNKNOWN)
 )
 async def read_journal(
     edge: EdgeNow,
-    info: TheInfo,
+    world: TheWorld,
     after: Annotated[int, Query(ge=-1, description="`next` of the page before.")] = -1,
     limit: Annotated[int, Query(ge=1, le=1000, description="Facts on a page.")] = 100,
 ) -> JournalPage:
-    """All that the session is follows from these, in their order."""
-    records = await edge.stores.journal.read(info.world, after, limit + 1)
+    """All that the session is follows from these, in their order; also once it is closed."""
+    records = await edge.stores.journal.read(world, after, limit + 1)
     page = records[:limit]
     more = len(records) > limit
     return JournalPage(
@@ -103,16 +114,16 @@ async def read_ledger(edge: EdgeNow, info: TheInfo) -> LedgerView:
             "description": "All that was shown and is kept, as it was encoded.",
             "content": {"video/mp4": {"schema": {"type": "string", "format": "binary"}}},
         },
-        **problems(**MISSING),
+        **problems(**UNKNOWN),
     },
 )
-async def read_video(edge: EdgeNow, info: TheInfo) -> StreamingResponse:
-    """Chunk after chunk in the order in which they were shown, across resets and rewinds."""
+async def read_video(edge: EdgeNow, session_id: SessionIdInPath, world: TheWorld) -> StreamingResponse:
+    """Chunk after chunk as they were shown, across resets and rewinds; also once it is closed."""
     recordings = edge.stores.recordings
-    pieces = None if recordings is None else movie(_media(recordings, info.world))
+    pieces = None if recordings is None else movie(_media(recordings, world))
     first = None if pieces is None else await anext(pieces, None)
     if pieces is None or first is None:
-        raise NothingRecorded(f"of session {info.session_id!r} nothing is recorded")
+        raise NothingRecorded(f"of session {session_id!r} nothing is recorded")
 
     async def body() -> AsyncIterator[bytes]:
         yield first

@@ -83,10 +83,20 @@ async def info_of(
     return await edge_of(request).seen(session_id, owner)
 
 
+async def world_of(
+    request: Request,
+    session_id: SessionIdInPath,
+    owner: Annotated[str | None, Depends(owner_of)],
+) -> str:
+    """The newest instance of the session in the path, closed or not. Raises `UnknownSession`."""
+    return await edge_of(request).world_of(session_id, owner)
+
+
 EdgeNow = Annotated[Edge, Depends(edge_of)]
 Owner = Annotated[str | None, Depends(owner_of)]
 TheSession = Annotated[Session, Depends(session_of)]
 TheInfo = Annotated[SessionInfo, Depends(info_of)]
+TheWorld = Annotated[str, Depends(world_of)]
 ANY = problems(
     s400="A body that is not JSON.",
     s408="The body did not arrive in time: try again.",
@@ -96,7 +106,8 @@ ANY = problems(
     s500="The server failed.",
     s503="Not now: the model loads or restarts, or the server shuts down. Try again after `Retry-After`.",
 )
-MISSING = {"s401": "No valid API key.", "s404": "No such session.", "s410": "The session is closed."}
+UNKNOWN = {"s401": "No valid API key.", "s404": "No such session."}
+MISSING = {**UNKNOWN, "s410": "The session is closed."}
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=ANY)
 

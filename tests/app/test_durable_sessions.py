@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import logging
 import re
 from collections.abc import Awaitable, Callable
@@ -13,7 +14,7 @@ import pytest
 from postgres_server import PostgresServer
 
 from app.bootstrap import build_stores
-from app.client import Chunk, ServerError, Stream
+from app.client import Chunk, Client, ServerError, Stream
 from app.data_lock import DataInUse, DataLock
 from app.settings import Settings
 from app.stores import Stores
@@ -256,6 +257,35 @@ async def test_the_video_holds_every_frame_that_was_shown(start_server: Start, t
     answer = await server.client.call("GET", "/v1/sessions/walk/video.mp4")
     with av.open(io.BytesIO(answer.content)) as container:
         assert len(list(container.decode(video=0))) == 9 + 12 + 12
+
+
+async def test_what_is_recorded_of_a_closed_session_is_there_for_its_owner_alone(
+    start_server: Start, tmp_path: Path
+) -> None:
+    settings = {"api_keys": ["first-key-of-the-test", "other-key-of-the-test"]}
+    server = await start_server(stores=stores(tmp_path), **settings)
+    paths = [f"/v1/sessions/walk/{what}" for what in ("video.mp4", "journal")]
+    async with Client(server.url, api_key="first-key-of-the-test") as owner:
+        await owner.create(**STEPPED)
+        await owner.run_chunk("walk")
+        before = [(await owner.call("GET", path)).content for path in paths]
+        await owner.call("DELETE", "/v1/sessions/walk")
+    await server.edge.drain()
+    server = await start_server(stores=stores(tmp_path), **settings)
+    async with Client(server.url, api_key="first-key-of-the-test") as owner:
+        video, journal = [(await owner.call("GET", path)).content for path in paths]
+        assert video == before[0]
+        assert [fact["kind"] for fact in json.loads(journal)["facts"]] == [
+            "opened",
+            "begun",
+            "committed",
+            "closed",
+        ]
+    async with Client(server.url, api_key="other-key-of-the-test") as other:
+        for path in (*paths, "/v1/sessions/never/video.mp4"):
+            with pytest.raises(ServerError) as refused:
+                await other.call("GET", path)
+            assert (refused.value.status, refused.value.code) == (404, "unknown_session")
 
 
 async def test_what_a_quota_takes_from_a_session_is_said(
