@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from fastapi import WebSocket
 from starlette.websockets import WebSocketDisconnect
@@ -212,5 +211,6 @@ def _check_origin(websocket: WebSocket, settings: Settings) -> None:
     origin = websocket.headers.get("origin")
     if origin is None or origin in settings.allowed_origins:
         return
-    if urlsplit(origin).netloc.lower() != websocket.headers.get("host", "").lower():
+    host = websocket.headers.get("host", "").lower()
+    if origin.lower() not in (f"http://{host}", f"https://{host}"):
         raise OriginRefused(f"pages of {shortened(origin)} may not connect: set WORLDLINE_ALLOWED_ORIGINS")

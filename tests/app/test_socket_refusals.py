@@ -128,6 +128,9 @@ async def test_a_page_of_another_site_may_not_connect(start_server: Start) -> No
     url = "ws" + server.url.removeprefix("http") + SOCKET_PATH
     for origin, welcome in [
         ("https://evil.example", False),
+        ("null", False),  # what a page in a sandbox sends
+        ("http://[", False),
+        (server.url + "@evil.example", False),
         ("https://friend.example", True),
         (server.url, True),
     ]:
