@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -65,7 +65,7 @@ class Settings(BaseSettings):
         description="OTLP/HTTP address that takes a trace of every chunk; needs the extra `trace`.",
     )
 
-    api_keys: tuple[SecretStr, ...] = Field(
+    api_keys: tuple[Annotated[SecretStr, Field(min_length=1)], ...] = Field(
         (), description="Keys, one of which every client must show. Without any, only loopback is served."
     )
     api_keys_file: Path | None = Field(

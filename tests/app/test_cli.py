@@ -69,6 +69,14 @@ def test_a_setting_comes_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> N
     assert "'a'" not in repr(settings)
 
 
+def test_an_empty_key_protects_nothing_and_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLDLINE_API_KEYS", '["long and random", ""]')
+    refused = runner.invoke(cli, ["serve", "--host", "0.0.0.0"], terminal_width=200)
+    assert refused.exit_code == 2
+    assert "api_keys.1" in refused.output and "got a secret" in refused.output
+    assert "long and random" not in refused.output
+
+
 def test_an_open_address_needs_a_key_or_an_explicit_wish() -> None:
     refused = runner.invoke(cli, ["serve", "--host", "0.0.0.0"])
     assert refused.exit_code == 2
