@@ -86,6 +86,7 @@ class Lobby:
             if isinstance(message, Ping):
                 await self._channel.send({"type": "session.pong"})
             elif isinstance(message, Stop | Close):
+                self._kept.append(text)  # for the stream, where there is one at this very moment
                 raise LeftLine
             elif sum(map(len, self._kept)) + len(text) > KEPT_CHARS:
                 too_much = f"at most {KEPT_CHARS} characters are kept for you until there is room"

@@ -1,13 +1,18 @@
 """Clients that wait for room, over the wire."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+from starlette.types import Message
+from starlette.websockets import WebSocket
 
+from app.channel import Channel
 from app.client import ServerError, Stream
+from app.lobby import Lobby
 from engine.pattern.engine import PatternEngine
+from sessions.outputs import QueuePosition
 
 Start = Callable[..., Awaitable[Any]]
 MEADOW = {"prompt": "a meadow"}
@@ -46,6 +51,45 @@ async def test_a_client_waits_for_room_hears_its_place_and_then_plays(start_serv
         await first.done()
         await second.message("video.start")
         await second.chunk()
+
+
+class StopsWhenAdmitted(Channel):
+    """Its client says `session.stop` at the moment when there is room."""
+
+    def __init__(self) -> None:
+        super().__init__(WebSocket({"type": "websocket"}, no_message, no_answer), 1.0)
+        self.room = asyncio.Event()
+
+    async def receive(self) -> str:
+        if self._unread:
+            return await super().receive()
+        self.room.set()
+        return '{"type": "session.stop"}'
+
+    async def send(self, message: Mapping[str, Any], payload: bytes | None = None) -> None: ...
+
+
+async def no_message() -> Message:
+    raise AssertionError("nothing is received")
+
+
+async def no_answer(message: Message) -> None:
+    raise AssertionError("nothing is sent")
+
+
+async def test_a_stop_that_comes_with_the_admission_is_kept_for_the_stream(start_server: Start) -> None:
+    server = await start_server(PatternEngine(capacity=1))
+    channel = StopsWhenAdmitted()
+
+    async def enter(told: Callable[[QueuePosition], object]) -> str:
+        told(QueuePosition(1, 1))
+        await channel.room.wait()
+        return "admitted"
+
+    assert await Lobby(server.edge, channel).wait(enter) == "admitted"
+    channel.room.clear()
+    assert "session.stop" in await channel.receive()
+    assert not channel.room.is_set(), "it was not received anew"
 
 
 async def test_who_stops_or_leaves_while_waiting_leaves_the_line(start_server: Start) -> None:
