@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from sessions.errors import StorageUnavailable
+
+log = logging.getLogger(__name__)
 
 WRITE_AFTER_S = 1.0
 
@@ -60,6 +64,8 @@ class FileUsage(Usage):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
+        self._stale = False  # the file lacks something
+        self._stopping = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -73,19 +79,30 @@ class FileUsage(Usage):
             raise StorageUnavailable(f"{self._path} can't be read: {error}") from error
 
     async def stop(self) -> None:
-        """Write at once."""
+        """Write at once; where that fails, the log says so. Idempotent."""
+        self._stopping.set()
+        if self._stale:
+            self._changed()
         if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.gather(self._writing, return_exceptions=True)
-            await asyncio.to_thread(self._write, self._text())
+            await self._writing
 
     def _changed(self) -> None:
+        self._stale = True
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_later())
 
     async def _write_later(self) -> None:
-        await asyncio.sleep(WRITE_AFTER_S)
-        await asyncio.to_thread(self._write, self._text())
+        while self._stale:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WRITE_AFTER_S):
+                    await self._stopping.wait()
+            self._stale = False  # what changes from here on is written next time
+            try:
+                await asyncio.to_thread(self._write, self._text())
+            except OSError as error:
+                self._stale = True
+                log.warning("the totals of quotas were not written, the next change tries again: %s", error)
+                return
 
     def _text(self) -> str:
         totals = {

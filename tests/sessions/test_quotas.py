@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +18,13 @@ from sessions.limits import Limits
 from sessions.outputs import InteractionQueued, InteractionRejected
 from sessions.quotas import Quotas
 from sessions.usage import FileUsage
+
+
+async def until_later(condition: Callable[[], object]) -> None:
+    """Wait for what another thread does."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 (a thread tells nobody)
+            await asyncio.sleep(0.01)
 
 
 def spec(owner: str | None, session_id: str | None = None) -> object:
@@ -137,6 +147,49 @@ async def test_totals_outlive_the_server(tmp_path: Path) -> None:
         await manager.create(spec("a"))
     await manager.create(spec(None))
     await manager.stop()
+
+
+class WatchedUsage(FileUsage):
+    """`writes` has what was written; `during` is called in the middle of a write."""
+
+    def __init__(self, path: Path, during: Callable[[], None]) -> None:
+        super().__init__(path)
+        self.writes: list[str] = []
+        self._during = during
+
+    def _write(self, text: str) -> None:
+        self._during()
+        super()._write(text)
+        self.writes.append(text)
+
+
+async def test_what_changes_while_totals_are_written_is_written_too(tmp_path: Path) -> None:
+    writing, go_on = threading.Event(), threading.Event()
+
+    def during() -> None:
+        writing.set()
+        assert go_on.wait(10)
+
+    usage = WatchedUsage(tmp_path / "usage.json", during)
+    usage.add_event("a")
+    await asyncio.to_thread(writing.wait, 10)
+    usage.add_event("a")
+    go_on.set()
+    await until_later(lambda: len(usage.writes) == 2)
+    assert json.loads(usage.writes[-1])["a"]["events"] == 2
+    await usage.stop()
+    assert len(usage.writes) == 2, "nothing was left to write"
+
+
+async def test_totals_that_can_not_be_written_are_tried_again_and_stop_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    usage = FileUsage(folder / "usage.json")
+    manager = await managed(usage=usage)
+    await manager.create(spec("a"))
+    await manager.stop()
+    folder.mkdir()
+    await usage.stop()
+    assert json.loads((folder / "usage.json").read_text())["a"]["sessions"] == 1
 
 
 async def test_totals_that_can_not_be_read_are_not_forgotten_in_silence(tmp_path: Path) -> None:
