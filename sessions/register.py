@@ -135,7 +135,10 @@ class Register:
             idle = [session for session in self._idle() if not session.watched]
             if not idle:
                 raise CapacityExceeded(f"{self._limits.sessions} sessions are open: close one, or try later")
-            await idle[0].suspend("evicted")
+            try:
+                await idle[0].suspend("evicted")
+            except SessionTombstoned as error:  # it is not idle any more: the next one is tried
+                log.warning("session %s could not be put away: %s", idle[0].session_id, error)
 
     async def make_room(self) -> bool:
         """Put an idle session's world away for another one; False where there is none."""

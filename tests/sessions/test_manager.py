@@ -155,6 +155,16 @@ async def test_a_world_that_can_not_be_released_is_a_tombstone_until_a_retry_suc
     await manager.stop()
 
 
+async def test_a_session_that_can_not_be_put_away_for_another_does_not_give_the_other_its_error() -> None:
+    engine = StuckClose()
+    manager = await managed(engine, limits=Limits(sessions=1))
+    await manager.create(replace(STEPPED, session_id="old"))
+    with pytest.raises(CapacityExceeded):
+        await manager.create(replace(STEPPED, session_id="new"))
+    engine.stuck = False
+    await manager.stop()
+
+
 class BrokenClose(ScriptedEngine):
     async def close_world(self, world: str) -> None:
         raise ZeroDivisionError
