@@ -104,7 +104,7 @@ def geometry_from_json(text: str) -> Geometry:
     """
     try:
         data: Any = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no JSON, or an endless number
         raise GeometryRefused("geometry", f"not JSON: {error}") from None
     if not isinstance(data, Mapping):
         raise GeometryRefused("geometry", f"got {type(data).__name__}, must be a JSON object")

@@ -9,6 +9,9 @@ from kvcache.errors import GeometryRefused
 ITEM_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of one element, by the dtype's name."""
 
+MOST = 2**63 - 1
+"""Of any field: products of a few can be printed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
@@ -41,8 +44,9 @@ class Geometry:
             if isinstance(value, bool) or not isinstance(value, int):
                 raise GeometryRefused(name, f"got {value!r}, must be an integer")
             least = 0 if name in least_zero else 1
-            if value < least:
-                raise GeometryRefused(name, f"got {value}, must be at least {least}")
+            if not least <= value <= MOST:
+                got = value if abs(value) <= MOST else "a number beyond 64 bits"
+                raise GeometryRefused(name, f"got {got}, must be at least {least} and at most {MOST}")
         if self.window_frames < self.frames_per_block:
             raise GeometryRefused(
                 "window_frames",

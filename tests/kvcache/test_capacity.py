@@ -158,6 +158,10 @@ def test_missing_fields_and_other_json_are_refused() -> None:
     with pytest.raises(GeometryRefused, match="got list, must be a JSON object"):
         plan_from_geometry("[]", 192, 1.0, 1)
     with pytest.raises(GeometryRefused, match="not JSON"):
+        plan_from_geometry(f'{{"layers": {"1" * 5000}}}', 100, 1, 1)
+    with pytest.raises(GeometryRefused, match=r"layers: got a number beyond 64 bits, must be .* at most"):
+        plan_from_geometry(json.dumps(asdict(TINY) | {"layers": 10**4000}), 100, 1, 1)
+    with pytest.raises(GeometryRefused, match="not JSON"):
         plan_from_geometry("{", 192, 1.0, 1)
 
 
