@@ -1,4 +1,4 @@
-"""The way of an event into a session: frozen, judged, made durable, and only then taken."""
+"""The way of an event into a session: within quotas, frozen, judged, made durable, and only then taken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from engine.api import Control
 from sessions import facts
 from sessions.entry import Entry, make_entry
-from sessions.errors import SessionError
+from sessions.errors import QuotaExceeded, SessionError
 from sessions.events import Acceptance, Event
 from sessions.journal import KnownEvent
 from sessions.names import RecentNames
@@ -23,12 +23,14 @@ from sessions.tasks import to_the_end
 class Intake:
     """Takes one event at a time, in the order of the calls; `taken` hears of each new one.
 
-    Whoever holds `lock` keeps the journal's order and the protocol's the same: a reset takes it too.
+    Events count among those of `owner`. Whoever holds `lock` keeps the journal's order and the protocol's
+    the same: a reset takes it too.
     """
 
     def __init__(
         self,
         services: Services,
+        owner: str | None,
         protocol: SessionProtocol,
         pen: Pen,
         taken: Callable[[int], None],
@@ -36,6 +38,7 @@ class Intake:
     ) -> None:
         self.lock = asyncio.Lock()
         self._services = services
+        self._owner = owner
         self._protocol = protocol
         self._pen = pen
         self._taken = taken
@@ -43,12 +46,14 @@ class Intake:
 
     async def take(self, event: Event) -> Acceptance:
         """Take an event under its integer id; durable when this returns. On an error nothing has changed."""
+        self._check_quotas()
         return await to_the_end(self._take(event))
 
     async def take_named(
         self, name: str | None, prompt: str | None, controls: tuple[Control, ...]
     ) -> tuple[Acceptance, str]:
         """Take an interaction as the next integer id; also the id as the client knows it."""
+        self._check_quotas()
         return await to_the_end(self._take_named(name, prompt, controls))
 
     async def standing(self) -> tuple[Standing, int, asyncio.Future[None] | None] | None:
@@ -83,9 +88,18 @@ class Intake:
             await self._pen.write(accepted)
             self._protocol.enqueue(entry)
             self._names.add(KnownEvent(entry.event.event_id, accepted.name, accepted.digest))
+            self._services.meter.event_accepted(self._owner)
             self._taken(entry.event.event_id)
         self._services.observer.event_taken(acceptance.value)
         return acceptance
+
+    def _check_quotas(self) -> None:
+        """Raise `RateLimited` or `QuotaSpent` where the owner has sent too many events."""
+        try:
+            self._services.meter.check_event(self._owner)
+        except QuotaExceeded as refusal:
+            self._services.observer.event_taken(refusal.code)
+            raise
 
     @contextmanager
     def _observed(self) -> Iterator[None]:

@@ -10,22 +10,21 @@ from typing import TypeVar
 from engine.api import Control
 from sessions import facts
 from sessions.audience import Audience
+from sessions.comeback import Comeback
 from sessions.course import Course
 from sessions.ending import Ending
 from sessions.epochs import Epochs, Fork
 from sessions.errors import (
     InvalidControl,
     NotStepped,
-    QuotaExceeded,
     SessionError,
     SessionExpired,
 )
 from sessions.events import Acceptance, Event
 from sessions.history import History
-from sessions.info import SessionInfo
+from sessions.info import SessionInfo, info_of
 from sessions.intake import Intake
 from sessions.keeper import Keeper
-from sessions.missed import missed_outputs
 from sessions.outbox import Outbox
 from sessions.outputs import (
     ChunkOutput,
@@ -41,6 +40,7 @@ from sessions.seat import Seat
 from sessions.services import Services
 from sessions.spec import Mode
 from sessions.state import SessionState
+from sessions.state_report import StateReport
 from sessions.stepper import Stepper
 from sessions.tape import Tape
 from sessions.tasks import to_the_end
@@ -78,7 +78,7 @@ class Session:
         self.opened_at = opened_at
         self._opening_s = services.clock.now() - asked_at
         self._protocol = protocol
-        self._state = _seen_asleep(history) if history.revived else None  # as the observer knows it
+        self._report = StateReport(services.observer, history)
         interrupted = history.flight  # a chunk that is shown again once the world is there
         first = interrupted.begun.transport_index if interrupted else history.transport_index
         tape = Tape(services.limits.tape_bytes, complete_from=first)
@@ -101,7 +101,9 @@ class Session:
             deserted=lambda: deserted(self),
         )
         new = history.count == 1
-        self._intake = Intake(services, protocol, pen, self._seat.taken_in, all_names_known=new)
+        self._intake = Intake(
+            services, self.spec.owner, protocol, pen, self._seat.taken_in, all_names_known=new
+        )
         self._epochs = Epochs(
             services, world, protocol, pen, self._intake, self._course, self._seat, fail=self.fail
         )
@@ -116,27 +118,22 @@ class Session:
             self._epochs,
             self._seat,
             self.audience,
-            moved=self._moved,
+            moved=self._report.moved,
             gone=lambda: gone(self),
         )
-        self._moved()
+        self._comeback = Comeback(
+            services, protocol, self._runner, self.audience, self._course, self._seat, self._ending
+        )
+        self._report.moved()
 
     def info(self) -> SessionInfo:
         """Where it stands now."""
-        protocol = self._protocol
-        return SessionInfo(
-            session_id=self.session_id,
-            world=protocol.world,
-            state=SessionState.SUSPENDED if self.away else protocol.state,
-            reason=protocol.reason,
-            spec=self.spec,
-            opened_at=self.opened_at,
-            epoch=protocol.epoch,
-            chunk_index=protocol.chunk_index,
-            event_floor=protocol.floor,
-            pending_event_ids=protocol.pending,
+        return info_of(
+            self._protocol,
+            self.spec,
+            self.opened_at,
+            asleep=self.away,
             streaming=self._seat.taken,
-            waiting=protocol.waiting,
             last_chunk=self._runner.last_chunk,
         )
 
@@ -149,10 +146,7 @@ class Session:
         `SessionFailed`, `SessionClosed`, `SessionTombstoned`, `JournalError`; then nothing has changed.
         """
         self._touch()
-        self._check_rate()
-        acceptance = await self._intake.take(event)
-        self._count(acceptance)
-        return acceptance
+        return await self._intake.take(event)
 
     async def interact(
         self, name: str | None, prompt: str | None = None, controls: tuple[Control, ...] = ()
@@ -169,9 +163,7 @@ class Session:
         acceptance: Acceptance | None = None
         answer: InteractionQueued | InteractionRejected
         try:
-            self._check_rate()
             acceptance, label = await self._intake.take_named(name, prompt, controls)
-            self._count(acceptance)
             answer = InteractionQueued(label)
         except SessionError as error:
             schema = error.schema if isinstance(error, InvalidControl) else None
@@ -205,23 +197,7 @@ class Session:
         has changed.
         """
         self._touch()
-        ticket = self._seat.arrive()
-        while True:
-            self._ending.require_alive()
-            await self._seat.settled()
-            if not self._seat.taken:
-                await self._course.settle()
-            epoch = self._protocol.epoch
-            earlier = await missed_outputs(
-                self._services, self._protocol, self._runner, self.audience.tape, last
-            )
-            tape = self.audience.tape
-            complete = not earlier or earlier[-1].transport_index + 1 >= tape.complete_from
-            if self._protocol.epoch == epoch and complete:  # nothing came between
-                break
-        self._ending.require_alive()
-        known = earlier[-1].transport_index if earlier else last
-        return self._seat.resume([*earlier, *tape.since(known)], self._runner.transport_index, ticket)
+        return await self._comeback.resume(last)
 
     def leave(self, outbox: Outbox) -> None:
         """Whoever read this outbox has gone: after the grace period, the session is deserted. Idempotent."""
@@ -270,7 +246,7 @@ class Session:
         try:
             return await to_the_end(self._epochs.reset(resume))
         finally:
-            self._moved()
+            self._report.moved()
 
     async def rewind(self, chunks: int) -> Rewound:
         """Back to where so many chunks of this world were committed; the stream goes on from there.
@@ -353,7 +329,7 @@ class Session:
             return
         at = (protocol.epoch, protocol.chunk_index)
         protocol.fail(error.message)
-        self._moved()
+        self._report.moved()
         self._pen.note(facts.SessionFailed(*at, error.code, error.message))
         failed = Failed(error.code, error.message, error.retryable)
         self._seat.end(failed)
@@ -363,27 +339,3 @@ class Session:
 
     def _touch(self) -> None:
         self.used_at = self._services.clock.now()
-
-    def _check_rate(self) -> None:
-        """Raise `RateLimited` or `QuotaSpent` where the owner has sent too many events."""
-        try:
-            self._services.meter.check_event(self.spec.owner)
-        except QuotaExceeded as refusal:
-            self._services.observer.event_taken(refusal.code)
-            raise
-
-    def _count(self, acceptance: Acceptance) -> None:
-        if acceptance is Acceptance.ACCEPTED:
-            self._services.meter.event_accepted(self.spec.owner)
-
-    def _moved(self) -> None:
-        before, after = self._state, self._protocol.state
-        if before is not after:
-            self._state = after
-            self._services.observer.session_moved(before, after)
-
-
-def _seen_asleep(history: History) -> SessionState:
-    """What a sleeper counted as: a tombstone of a former server as one, all others as suspended."""
-    stuck = history.protocol.state is SessionState.CLEANUP_FAILED
-    return SessionState.CLEANUP_FAILED if stuck else SessionState.SUSPENDED

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sessions import facts
 from sessions.archive import Archive
 from sessions.clock import Clock
 from sessions.history import History
-from sessions.info import SessionInfo
+from sessions.info import SessionInfo, info_of
 from sessions.observer import Observer
 from sessions.pen import Pen
 from sessions.state import SessionState
@@ -83,7 +83,8 @@ class Sleepers:
         """Where it stands. Raises `JournalError`."""
         sleeper = self._sleepers[session_id]
         if sleeper.info is None:
-            sleeper.info = info_of(*await self.history(session_id))
+            history, opened_at = await self.history(session_id)
+            sleeper.info = info_of(history.protocol, history.spec, opened_at, asleep=True)
         return sleeper.info
 
     async def close(self, session_id: str, reason: str) -> None:
@@ -96,24 +97,3 @@ class Sleepers:
         if self._sleepers.pop(session_id, None) is not None:
             self._observer.session_moved(sleeper.state, SessionState.CLOSED)
             self._observer.session_closed(reason)
-
-
-def info_of(history: History, opened_at: float) -> SessionInfo:
-    """Where a session stands that is alive in its journal alone."""
-    protocol = history.protocol
-    active = protocol.state is SessionState.ACTIVE
-    return SessionInfo(
-        session_id=protocol.session_id,
-        world=protocol.world,
-        state=SessionState.SUSPENDED if active else protocol.state,
-        reason=protocol.reason,
-        spec=replace(history.spec, image=None),
-        opened_at=opened_at,
-        epoch=protocol.epoch,
-        chunk_index=protocol.chunk_index,
-        event_floor=protocol.floor,
-        pending_event_ids=protocol.pending,
-        streaming=False,
-        waiting=protocol.waiting,
-        last_chunk=None,
-    )

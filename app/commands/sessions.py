@@ -15,8 +15,7 @@ from app.bootstrap import build_journal, build_reducers
 from app.settings import Settings
 from sessions.errors import SessionError
 from sessions.history import read_history
-from sessions.info import SessionInfo
-from sessions.sleepers import info_of
+from sessions.info import SessionInfo, info_of
 
 DataOption = Annotated[
     Path, typer.Option(help="Directory of journal, snapshots and recordings.", envvar="WORLDLINE_DATA")
@@ -44,7 +43,7 @@ async def _sessions(settings: Settings) -> list[SessionInfo]:
         found = []
         for life in await journal.open_lives():
             history = await read_history(journal, life.world, build_reducers())
-            found.append(info_of(history, life.opened_at))
+            found.append(info_of(history.protocol, history.spec, life.opened_at, asleep=True))
         return found
     except SessionError as error:
         typer.echo(f"worldline sessions: {error}", err=True)
