@@ -65,7 +65,7 @@ class Audience:
                 outbox.put(output)
             else:
                 slow = WatcherTooSlow("chunks come faster than they are read here: attach again")
-                outbox.put(Failed(slow.code, slow.message, slow.retryable))
+                outbox.put(Failed.of(slow))
                 self._watchers.discard(outbox)
                 self._observer.chunks_dropped(slow.code, outbox.statistics().chunks + 1)
 

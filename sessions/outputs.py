@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.api import EncodedChunk, StageTimes, Tick
+from sessions.errors import InvalidControl, SessionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,12 @@ class InteractionRejected:
     field: str | None = None
     retryable: bool = False
     schema: str | None = None
+
+    @classmethod
+    def of(cls, event_id: str | None, error: SessionError) -> InteractionRejected:
+        """What the client hears of this error in its event."""
+        schema = error.schema if isinstance(error, InvalidControl) else None
+        return cls(event_id, error.code, error.message, error.field, error.retryable, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,11 @@ class Failed:
     code: str
     message: str
     retryable: bool
+
+    @classmethod
+    def of(cls, error: SessionError) -> Failed:
+        """What the client hears of this error."""
+        return cls(error.code, error.message, error.retryable)
 
 
 Terminal = Done | Failed

@@ -139,7 +139,7 @@ class Player:
 
     def _give_up(self, error: SessionError) -> None:
         """Where the session failed of it, its terminal message is there already."""
-        self.outbox.put(Failed(error.code, error.message, error.retryable))
+        self.outbox.put(Failed.of(error))
         self.stop()
 
     def _show(self, output: ChunkOutput) -> None:

@@ -105,7 +105,7 @@ class Seat:
         self._cancel_grace()
         former = player.take_over([resumed, *missed])
         gone = TakenOver("a newer connection plays this session")
-        former.put(Failed(gone.code, gone.message, gone.retryable))
+        former.put(Failed.of(gone))
         return player.outbox
 
     async def settled(self) -> None:

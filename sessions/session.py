@@ -14,12 +14,7 @@ from sessions.comeback import Comeback
 from sessions.course import Course
 from sessions.ending import Ending
 from sessions.epochs import Epochs, Fork
-from sessions.errors import (
-    InvalidControl,
-    NotStepped,
-    SessionError,
-    SessionExpired,
-)
+from sessions.errors import NotStepped, SessionError, SessionExpired
 from sessions.events import Acceptance, Event
 from sessions.history import History
 from sessions.info import SessionInfo, info_of
@@ -166,10 +161,7 @@ class Session:
             acceptance, label = await self._intake.take_named(name, prompt, controls)
             answer = InteractionQueued(label)
         except SessionError as error:
-            schema = error.schema if isinstance(error, InvalidControl) else None
-            answer = InteractionRejected(
-                name, error.code, error.message, error.field, error.retryable, schema
-            )
+            answer = InteractionRejected.of(name, error)
         if outbox is not None:
             outbox.put(answer)
         return acceptance
@@ -318,9 +310,7 @@ class Session:
     def expire(self) -> None:
         """Tell who plays and watches it that it is over: it has lived as long as a session may."""
         expired = SessionExpired(f"a session lives for {self._services.limits.lifetime_s:g} seconds at most")
-        failed = Failed(expired.code, expired.message, expired.retryable)
-        self._seat.end(failed)
-        self.audience.end(failed)
+        self._end_streams(expired)
 
     def fail(self, error: SessionError) -> None:
         """The session can't go on: its stream ends, and it can be reset or closed."""
@@ -331,11 +321,14 @@ class Session:
         protocol.fail(error.message)
         self._report.moved()
         self._pen.note(facts.SessionFailed(*at, error.code, error.message))
-        failed = Failed(error.code, error.message, error.retryable)
-        self._seat.end(failed)
-        self.audience.end(failed)
+        self._end_streams(error)
 
     # Parts
+
+    def _end_streams(self, error: SessionError) -> None:
+        failed = Failed.of(error)
+        self._seat.end(failed)
+        self.audience.end(failed)
 
     def _touch(self) -> None:
         self.used_at = self._services.clock.now()
