@@ -27,6 +27,7 @@ from sessions.errors import SessionError, TakenOver
 from sessions.outbox import Outbox
 from sessions.outputs import Done, Failed, Terminal
 from sessions.session import Session
+from sessions.state import SessionState
 
 T = TypeVar("T")
 
@@ -105,9 +106,15 @@ async def _room(
 
 
 async def _end(edge: Edge, session: Session, terminal: Terminal) -> None:
-    """A socket's own session ends with its stream; unless another socket has it now, or a server to come."""
-    if edge.draining.is_set() or (isinstance(terminal, Failed) and terminal.code == TakenOver.code):
+    """A socket's own session ends with its stream; unless another socket has it now, or a server to come, or
+    it can go on once what stopped it has passed (no room, a full disk, an engine that restarts).
+    """
+    if edge.draining.is_set():
         return
+    if isinstance(terminal, Failed):
+        passing = terminal.retryable and session.info().state is not SessionState.FAILED
+        if passing or terminal.code == TakenOver.code:
+            return
     closing = edge.spawn(_close(edge, session, _outcome(terminal)))
     await asyncio.wait({closing}, timeout=CLOSE_FIRST_S)
 

@@ -114,13 +114,15 @@ class Seat:
             await asyncio.wait([self._playing])
 
     def leave(self, outbox: Outbox) -> None:
-        """Whoever read this outbox has gone; nothing follows where another took over, or it had ended.
+        """Whoever read this outbox has gone; nothing follows where another took over, or it ended for good.
 
         What nobody has seen of a chunk is rolled back; who comes back gets it anew. Idempotent.
         """
         outbox.abandon()
         current = self._player is not None and self._player.outbox is outbox
-        if not current or outbox.terminal is not None or self._grace is not None:
+        terminal = outbox.terminal
+        over = terminal is not None and not (isinstance(terminal, Failed) and terminal.retryable)
+        if not current or over or self._grace is not None:
             return
         if self._protocol.can_cancel():
             self._interrupting = asyncio.create_task(self._interrupt())

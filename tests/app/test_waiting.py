@@ -158,6 +158,26 @@ async def test_who_waited_for_too_long_is_asked_to_come_back(start_server: Start
         assert waiting.messages[-1]["position"] == 1
 
 
+async def test_a_stream_that_finds_no_room_for_its_world_can_be_resumed_later(start_server: Start) -> None:
+    server = await start_server(PatternEngine(capacity=1), waiting_max=0, resume_grace_s=0.1)
+    async with server.client.socket() as first:
+        start = await first.start(**MEADOW, mode="stepped", session_id="mine")
+        await first.keys("w")
+        await first.chunk()
+        async with server.client.stream(**MEADOW):  # takes the idle world's room
+            await first.keys("w")
+            with pytest.raises(ServerError) as refused:
+                await first.chunk()
+            assert (refused.value.code, refused.value.retryable) == ("capacity_exceeded", True)
+            await first.socket.wait_closed()
+            assert first.socket.close_code == 1013
+        mine = server.edge.manager
+        await server.until(lambda: mine.awake_count == 0)  # it was suspended behind the grace period
+    async with server.client.socket() as again:
+        await again.resume("mine", start["token"], 0)
+        assert (await again.chunk()).metadata["generation_chunk_index"] == 1
+
+
 async def test_a_server_that_ends_tells_who_waits_and_who_watches(start_server: Start) -> None:
     server = await start_server(PatternEngine(capacity=1))
     async with (
