@@ -30,9 +30,15 @@ _SUFFIX, _UNFINISHED = ".snapshot", ".part"
 
 
 def log_pruned(pruned: Pruned) -> None:
-    """Say in the log what was let go."""
-    log.info(
-        "%s of world %s, %d bytes, was removed: %s", pruned.what, pruned.world, pruned.bytes, pruned.reason
+    """Say in the log what was let go; of what is thinned out as a world goes on, only to who debugs."""
+    level = logging.INFO if pruned.for_room else logging.DEBUG
+    log.log(
+        level,
+        "%s of world %s, %d bytes, was removed: %s",
+        pruned.what,
+        pruned.world,
+        pruned.bytes,
+        pruned.reason,
     )
 
 
