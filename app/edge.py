@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
@@ -28,7 +27,7 @@ from app.traces import start_traces
 from app.wire import ForkRequest
 from engine.api import Engine, EngineError, EngineState, ModelCard, Reducer
 from sessions.admission import Told
-from sessions.errors import SessionClosed, SessionError, UnknownSession
+from sessions.errors import JournalCorrupt, SessionClosed, SessionError, UnknownSession
 from sessions.facts import SessionOpened
 from sessions.info import SessionInfo
 from sessions.limits import Limits
@@ -171,18 +170,15 @@ class Edge:
 
     async def world_of(self, session_id: str, owner: str | None) -> str:
         """The newest instance of the session, closed or not, if the key may see it; else `UnknownSession`."""
-        journal = self.stores.journal
-        try:
-            return (await self.seen(session_id, owner)).world
-        except (SessionClosed, UnknownSession):
-            life = await journal.latest(session_id)
-            if life is None or not life.closed:
-                raise
-        [opening] = await journal.read(life.world, limit=1)
-        assert isinstance(opening.fact, SessionOpened), "a life begins with its opening"
-        if self.keys.required and opening.fact.spec.owner != owner:
+        life = await self.stores.journal.latest(session_id)
+        if life is None or (self.keys.required and owner != await self._owner(life.world)):
             raise UnknownSession(session_id)
         return life.world
+
+    async def _owner(self, world: str) -> str | None:
+        [opening] = await self.stores.journal.read(world, limit=1)
+        assert isinstance(opening.fact, SessionOpened), "a life begins with its opening"
+        return opening.fact.spec.owner
 
     async def owned(self, session_id: str, owner: str | None) -> Session:
         """The session, awake, if the key may see it. Raises what `SessionManager.awake` does."""
@@ -190,9 +186,13 @@ class Edge:
         return await self.manager.awake(session_id, owner=owner)
 
     async def may_close(self, session_id: str, owner: str | None) -> None:
-        """Raise `UnknownSession` where the key may not; a closed session may be closed again."""
-        with suppress(SessionClosed):
+        """Raise `UnknownSession` where the key may not; what is closed or unreadable may be closed."""
+        try:
             await self.seen(session_id, owner)
+        except SessionClosed:
+            pass
+        except JournalCorrupt:
+            await self.world_of(session_id, owner)
 
     async def bound(
         self,

@@ -134,9 +134,9 @@ class History:
 
     def _begin(self, fact: ChunkBegun) -> None:
         tick = self.protocol.begin(fact.tick.request_id, fact.tick.event_ids)
+        assert tick == fact.tick, f"chunk {tick.chunk_index} would have begun in another way"
         marks = self.protocol.ready(fact.tick)
         self.protocol.show()
-        assert tick == fact.tick
         flight = self.protocol.flight
         assert flight is not None
         self.flight = Link(fact, marks, flight.after, flight.floor)

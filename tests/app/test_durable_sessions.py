@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import re
+import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -286,6 +287,33 @@ async def test_what_is_recorded_of_a_closed_session_is_there_for_its_owner_alone
             with pytest.raises(ServerError) as refused:
                 await other.call("GET", path)
             assert (refused.value.status, refused.value.code) == (404, "unknown_session")
+
+
+@pytest.mark.parametrize(("sequence", "keys"), [(0, False), (2, True)])
+async def test_a_session_that_can_not_be_followed_can_be_closed(
+    start_server: Start, tmp_path: Path, sequence: int, keys: bool
+) -> None:
+    settings = {"api_keys": ["first-key-of-the-test", "other-key-of-the-test"]} if keys else {}
+    server = await start_server(stores=stores(tmp_path), **settings)
+    async with Client(server.url, api_key="first-key-of-the-test") as owner:
+        await owner.create(**STEPPED)
+        await owner.run_chunk("walk")
+        await server.edge.drain()
+    with sqlite3.connect(tmp_path / "journal.db") as database:
+        database.execute("UPDATE facts SET content = '{}' WHERE sequence = ?", (sequence,))
+    database.close()
+    server = await start_server(stores=stores(tmp_path), **settings)
+    if keys:
+        async with Client(server.url, api_key="other-key-of-the-test") as other:
+            with pytest.raises(ServerError) as refused:
+                await other.call("DELETE", "/v1/sessions/walk")
+            assert refused.value.code == "unknown_session"
+    async with Client(server.url, api_key="first-key-of-the-test") as owner:
+        with pytest.raises(ServerError) as corrupt:
+            await owner.call("GET", "/v1/sessions/walk")
+        assert corrupt.value.code == "journal_corrupt"
+        await owner.call("DELETE", "/v1/sessions/walk")
+        assert (await owner.create(**STEPPED))["session_id"] == "walk"
 
 
 async def test_what_a_quota_takes_from_a_session_is_said(

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -21,11 +22,11 @@ from sessions.spec import Mode, SessionSpec
 SPEC = SessionSpec("a meadow", 96, 64, 16, 7, scene="plain", mode=Mode.STEPPED, session_id="walk")
 
 
-async def play(data: Path) -> None:
+async def play(data: Path, session_id: str = "walk") -> None:
     stores = build_stores(Settings(data=data))
     manager = SessionManager(PatternEngine(), stores.journal, build_reducers(), snapshots=stores.snapshots)
     await manager.start()
-    session = await manager.create(SPEC)
+    session = await manager.create(replace(SPEC, session_id=session_id))
     for number in range(3):
         await session.submit(Event(number, f"place {number}"))
         await session.run_chunk()
@@ -46,6 +47,20 @@ def test_sessions_that_are_not_closed_are_listed_without_a_server(data: Path) ->
     listed = worldline("sessions", "--data", str(data))
     assert listed.exit_code == 0, listed.output
     assert "walk" in listed.stdout and "suspended" in listed.stdout
+
+
+def test_a_session_that_can_not_be_read_hides_no_other(data: Path) -> None:
+    asyncio.run(play(data, "other"))
+    with sqlite3.connect(data / "journal.db") as database:
+        database.execute(
+            "UPDATE facts SET content = '{}' WHERE sequence = 2 AND world ="
+            " (SELECT world FROM lives WHERE session_id = 'walk')"
+        )
+    database.close()
+    listed = worldline("sessions", "--data", str(data))
+    assert listed.exit_code == 2
+    assert "other" in listed.stdout and "walk" not in listed.stdout
+    assert "worldline sessions: session walk: " in listed.stderr
 
 
 def test_a_session_comes_out_again_as_it_was_shown(data: Path, tmp_path: Path) -> None:
