@@ -85,16 +85,16 @@ class Intake:
         acceptance = self._protocol.judge(entry, known_digest)
         if acceptance is Acceptance.ACCEPTED:
             accepted = facts.EventAccepted(entry.event, entry.digest, entry.name)
-            await self._pen.write(accepted)
+            with self._services.meter.accepting(self._owner):
+                await self._pen.write(accepted)
             self._protocol.enqueue(entry)
             self._names.add(KnownEvent(entry.event.event_id, accepted.name, accepted.digest))
-            self._services.meter.event_accepted(self._owner)
             self._taken(entry.event.event_id)
         self._services.observer.event_taken(acceptance.value)
         return acceptance
 
     def _check_quotas(self) -> None:
-        """Raise `RateLimited` or `QuotaSpent` where the owner has sent too many events."""
+        """Raise `RateLimited` where the owner sends events too fast."""
         try:
             self._services.meter.check_event(self._owner)
         except QuotaExceeded as refusal:

@@ -38,6 +38,7 @@ class Meter:
         self._buckets: dict[str | None, _Bucket] = {}
         self._coming: defaultdict[str | None, list[str]] = defaultdict(list)  # session ids
         self._new: Counter[str | None] = Counter()  # of them, those that are being made
+        self._accepting: Counter[str | None] = Counter()  # events that are being written
 
     @contextmanager
     def entering(
@@ -67,18 +68,27 @@ class Meter:
             self._new[owner] -= new
 
     def check_event(self, owner: str | None) -> None:
-        """An event comes. Raises `RateLimited` with when the next may, `QuotaSpent`."""
-        total = self._quotas.total_events
-        if total is not None and self._usage.events(owner) >= total:
-            raise QuotaSpent(f"{self._usage.events(owner)} events were accepted, at most {total} may ever be")
+        """An event comes. Raises `RateLimited` with when the next may."""
         rate = self._quotas.events_per_s
         if rate is not None:
             self._take(owner, rate)
 
-    def event_accepted(self, owner: str | None) -> None:
-        """It counts for ever."""
-        if self._quotas.total_events is not None:
+    @contextmanager
+    def accepting(self, owner: str | None) -> Iterator[None]:
+        """While a new event is accepted, which counts for ever. Raises `QuotaSpent`."""
+        total = self._quotas.total_events
+        if total is None:
+            yield
+            return
+        accepted = self._usage.events(owner) + self._accepting[owner]
+        if accepted >= total:
+            raise QuotaSpent(f"{accepted} events were accepted, at most {total} may ever be")
+        self._accepting[owner] += 1
+        try:
+            yield
             self._usage.add_event(owner)
+        finally:
+            self._accepting[owner] -= 1
 
     def _take(self, owner: str | None, rate: float) -> None:
         most, now = max(1.0, rate), self._clock.now()

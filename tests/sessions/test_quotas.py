@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, managed, until
+from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, calm, managed, until
 
 from sessions.errors import QuotaExceeded, QuotaSpent, RateLimited, StorageUnavailable
-from sessions.events import Event
+from sessions.events import Acceptance, Event
+from sessions.facts import EventAccepted, Fact
 from sessions.limits import Limits
+from sessions.memory_journal import MemoryJournal
 from sessions.outputs import InteractionQueued, InteractionRejected
 from sessions.quotas import Quotas
 from sessions.usage import FileUsage
@@ -25,6 +27,18 @@ async def until_later(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 (a thread tells nobody)
             await asyncio.sleep(0.01)
+
+
+class SlowEvents(MemoryJournal):
+    """Events are durable a few turns of the loop after they were written."""
+
+    def append(self, world: str, expected: int, fact: Fact, at: float) -> asyncio.Future[None]:
+        appended = super().append(world, expected, fact, at)
+        return asyncio.ensure_future(self._later(appended)) if isinstance(fact, EventAccepted) else appended
+
+    async def _later(self, appended: asyncio.Future[None]) -> None:
+        await calm(3)
+        await appended
 
 
 def spec(owner: str | None, session_id: str | None = None) -> object:
@@ -146,6 +160,18 @@ async def test_totals_outlive_the_server(tmp_path: Path) -> None:
     with pytest.raises(QuotaSpent, match="2 sessions were made, at most 2 may ever be"):
         await manager.create(spec("a"))
     await manager.create(spec(None))
+    await manager.stop()
+
+
+async def test_no_more_events_are_accepted_than_may_ever_be_however_many_come_at_once() -> None:
+    manager = await managed(journal=SlowEvents(), limits=Limits(quotas=Quotas(total_events=3)))
+    sessions = [await manager.create(spec("a")) for _ in range(4)]
+    coming = [session.submit(Event(number, "a hill")) for session in sessions for number in range(4)]
+    results = await asyncio.gather(*coming, return_exceptions=True)
+    assert [result for result in results if not isinstance(result, QuotaSpent)] == [Acceptance.ACCEPTED] * 3
+    taken = results.index(Acceptance.ACCEPTED)
+    again = await sessions[taken // 4].submit(Event(taken % 4, "a hill"))
+    assert again is Acceptance.DUPLICATE, "the answer may have been lost"
     await manager.stop()
 
 
