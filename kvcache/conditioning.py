@@ -1,7 +1,4 @@
-"""Keys and values of conditions (text.
-
-Image) that one session instance projected, and who may still read them.
-"""
+"""Keys and values of conditions (text, image) that one session projected, and who may still read them."""
 
 from __future__ import annotations
 
