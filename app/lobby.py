@@ -12,10 +12,10 @@ from app.guards import stalled, warn_of_drain
 from app.refusals import InvalidField, MessageTooLarge
 from app.replies import told, warning
 from app.wire import Close, Ping, Stop, parse_message
+from sessions.admission import Told
 from sessions.outputs import QueuePosition
 
 T = TypeVar("T")
-Told = Callable[[QueuePosition], object]
 
 KEPT_CHARS = 262_144  # of messages that came before there was a stream
 

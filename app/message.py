@@ -15,7 +15,6 @@ EventName = Annotated[str, Field(min_length=1, max_length=128)]
 Text = Annotated[str, Field(max_length=65_536)]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Secret = Annotated[str, Field(min_length=1, max_length=512)]
-Format = Literal["m4s", "annexb", "jpeg"]
 Mode = Literal["continuous", "stepped"]
 
 _SECRET_FIELDS = frozenset({"token", "api_key"})

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from app.message import Count, Format, Message, Mode, SessionId, Text
+from app.message import Count, Message, Mode, SessionId, Text
+from app.packaging.packager import Format
 
 Scale = Annotated[float, Field(ge=0, le=20)]
 Shift = Annotated[float, Field(gt=0, le=100)]

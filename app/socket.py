@@ -14,7 +14,7 @@ from starlette.websockets import WebSocketDisconnect
 from app.channel import Channel
 from app.edge import Edge, bearer, edge_of
 from app.errors import MAPPED, close_code, fault_of
-from app.lobby import LeftLine, Lobby, Told
+from app.lobby import LeftLine, Lobby
 from app.logs import about
 from app.refusals import InvalidField, MessageTooLarge, OriginRefused, StartTimeout, shortened
 from app.replies import geometry, refused, told, video_start, warning
@@ -23,6 +23,7 @@ from app.settings import Settings
 from app.stream import Stream
 from app.watch import Watch
 from app.wire import Attach, Opening, Resume, Start, parse_message
+from sessions.admission import Told
 from sessions.errors import SessionError, TakenOver
 from sessions.outbox import Outbox
 from sessions.outputs import Done, Failed, Terminal

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import track
 
 from app.bootstrap import GenerateRefused, MadeChunk, Making, generate_video
+from app.commands.settings import option
 from app.packaging.packager import Packager
-from app.settings import Settings
 
 SAFETENSORS_KEY: Final = "latents"
 
@@ -25,11 +25,6 @@ class Scaling(StrEnum):
 
     MAX = "max"
     UNIT = "unit"
-
-
-def _setting(name: str) -> Any:
-    """An option that means what the server's setting `name` means."""
-    return typer.Option(help=Settings.model_fields[name].description, envvar=f"WORLDLINE_{name.upper()}")
 
 
 def generate(
@@ -64,8 +59,8 @@ def generate(
         str, typer.Option(help="`tiny`, a checkpoint folder, or OWNER/NAME@COMMIT.", envvar="WORLDLINE_MODEL")
     ] = "tiny",
     threads: Annotated[int | None, typer.Option(min=1, help="Compute threads.")] = None,
-    compile: Annotated[bool, _setting("compile")] = False,
-    tf32: Annotated[bool, _setting("tf32")] = False,
+    compile: Annotated[bool, option("compile")] = False,
+    tf32: Annotated[bool, option("tf32")] = False,
     save_latents: Annotated[
         Path | None, typer.Option(help="Write the clean latents, safetensors `latents` [1, C, T, h, w].")
     ] = None,

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from app.bootstrap import build_engine, build_reducers, build_stores
+from app.commands.settings import option
 from app.data_lock import DataInUse, DataLock
 from app.edge import Edge
 from app.key_file import KeyFileRefused, read_keys
@@ -49,26 +50,21 @@ class LogFormatChoice(StrEnum):
     JSON = "json"
 
 
-def _option(name: str) -> Any:
-    """An option for the setting `name`, which is also an environment variable."""
-    return typer.Option(help=Settings.model_fields[name].description, envvar=f"WORLDLINE_{name.upper()}")
-
-
 def serve(
-    host: Annotated[str, _option("host")] = "127.0.0.1",
-    port: Annotated[int, _option("port")] = 8000,
-    data: Annotated[Path, _option("data")] = Path("data"),
-    engine: Annotated[EngineChoice, _option("engine")] = EngineChoice.NATIVE,
-    model: Annotated[str, _option("model")] = "tiny",
-    served_model_name: Annotated[str | None, _option("served_model_name")] = None,
-    threads: Annotated[int | None, _option("threads")] = None,
-    compile: Annotated[bool, _option("compile")] = False,
-    tf32: Annotated[bool, _option("tf32")] = False,
-    omni_worlds: Annotated[int, _option("omni_worlds")] = 1,
-    omni_deploy: Annotated[Path | None, _option("omni_deploy")] = None,
-    log_level: Annotated[LogLevelChoice, _option("log_level")] = LogLevelChoice.INFO,
-    log_format: Annotated[LogFormatChoice, _option("log_format")] = LogFormatChoice.TEXT,
-    allow_unauthenticated: Annotated[bool, _option("allow_unauthenticated")] = False,
+    host: Annotated[str, option("host")] = "127.0.0.1",
+    port: Annotated[int, option("port")] = 8000,
+    data: Annotated[Path, option("data")] = Path("data"),
+    engine: Annotated[EngineChoice, option("engine")] = EngineChoice.NATIVE,
+    model: Annotated[str, option("model")] = "tiny",
+    served_model_name: Annotated[str | None, option("served_model_name")] = None,
+    threads: Annotated[int | None, option("threads")] = None,
+    compile: Annotated[bool, option("compile")] = False,
+    tf32: Annotated[bool, option("tf32")] = False,
+    omni_worlds: Annotated[int, option("omni_worlds")] = 1,
+    omni_deploy: Annotated[Path | None, option("omni_deploy")] = None,
+    log_level: Annotated[LogLevelChoice, option("log_level")] = LogLevelChoice.INFO,
+    log_format: Annotated[LogFormatChoice, option("log_format")] = LogFormatChoice.TEXT,
+    allow_unauthenticated: Annotated[bool, option("allow_unauthenticated")] = False,
 ) -> None:
     """Serve sessions of generated worlds, and the demo that plays them.
 

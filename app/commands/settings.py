@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from app.settings import Settings
+
+
+def option(name: str) -> Any:
+    """A command's option that means what the setting `name` means, from the same environment variable."""
+    return typer.Option(help=Settings.model_fields[name].description, envvar=f"WORLDLINE_{name.upper()}")
 
 
 def settings() -> None:
