@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from session_fixtures import (
-    keys,
-)
+from session_fixtures import keys
 
 from sessions import facts
 from sessions.events import Event
-from sessions.memory_journal import MemoryJournal
+from sessions.journal import Journal
 from sessions.session import Session
 
 
@@ -16,7 +14,7 @@ def press(event_id: int, *pressed: str) -> Event:
     return Event(event_id, None, (keys(*pressed),))
 
 
-async def facts_of(journal: MemoryJournal, session: Session) -> list[facts.Fact]:
+async def facts_of(journal: Journal, session: Session) -> list[facts.Fact]:
     return [record.fact for record in await journal.read(session.info().world)]
 
 

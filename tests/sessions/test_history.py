@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from session_fixtures import SPEC, STEPPED, KeysReducer, ScriptedEngine, calm, keys, managed, until
+from session_steps import facts_of
 
 from sessions import facts
 from sessions.errors import JournalCorrupt, SessionError
 from sessions.events import Event
 from sessions.facts import Fact
 from sessions.history import rebuild
-from sessions.journal import Journal
 from sessions.memory_journal import MemoryJournal
 from sessions.protocol import SessionProtocol
 from sessions.session import Session
@@ -23,10 +23,6 @@ from sessions.spec import Pacing
 from sessions.sql_journal import SqlJournal
 
 REDUCERS = {"camera": KeysReducer()}
-
-
-async def history(journal: Journal, session: Session) -> list[Fact]:
-    return [record.fact for record in await journal.read(session.info().world)]
 
 
 def everything(protocol: SessionProtocol) -> dict[str, object]:
@@ -84,11 +80,11 @@ async def test_a_session_rebuilt_from_its_journal_equals_the_one_that_wrote_it(
         assert outcome is None or isinstance(outcome, SessionError)  # stale ids, conflicts, full queues
     await session.stop()
     await reader
-    rebuilt = rebuild(await history(journal, session), REDUCERS).protocol
+    rebuilt = rebuild(await facts_of(journal, session), REDUCERS).protocol
     assert everything(rebuilt) == everything(session._protocol)
     assert rebuilt.flight is None
     await session.close()
-    assert rebuild(await history(journal, session), REDUCERS).protocol.state is session.info().state
+    assert rebuild(await facts_of(journal, session), REDUCERS).protocol.state is session.info().state
     await manager.stop()
 
 
@@ -99,7 +95,7 @@ async def test_a_chunk_that_was_shown_and_not_committed_is_to_be_run_again() -> 
     await session.submit(Event(1, "rain"))
     chunk = asyncio.create_task(session.run_chunk())
     await until(lambda: session._protocol.flight and session._protocol.flight.shown)
-    rebuilt = rebuild(await history(journal, session), REDUCERS).protocol
+    rebuilt = rebuild(await facts_of(journal, session), REDUCERS).protocol
     assert rebuilt.flight is not None
     assert rebuilt.flight.tick == engine.ticks[0]
     assert not rebuilt.can_cancel()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from session_fixtures import KeysReducer, keys
+from session_steps import press
 
 from engine.api import Control, Tick
 from sessions.conditions import EventMarks
@@ -37,10 +38,6 @@ def run(protocol: SessionProtocol, event_ids: list[int] | None = None) -> Tick:
     protocol.show()
     protocol.commit(tick)
     return tick
-
-
-def press(event_id: int, *pressed: str) -> Event:
-    return Event(event_id, None, (keys(*pressed),))
 
 
 def test_the_first_tick_has_the_opening_prompt_and_no_events(protocol: SessionProtocol) -> None:
