@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -52,15 +54,27 @@ def read_keys(path: Path) -> KeyList:
 
 
 def write_keys(path: Path, keys: KeyList) -> None:
-    """All or nothing, and readable by its owner alone. Raises `OSError`."""
+    """All or nothing; a new file is readable by its owner alone, another stays whose it was, so that the
+    server can read it, whoever adds a key. Raises `OSError`.
+    """
+    path = path.resolve()  # a link stays one
     handle, fresh = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
+            with suppress(FileNotFoundError):
+                _keep_access(handle, path.stat())
             file.write(keys.model_dump_json(indent=1) + "\n")
         Path(fresh).replace(path)
     except BaseException:
         Path(fresh).unlink(missing_ok=True)
         raise
+
+
+def _keep_access(handle: int, before: os.stat_result) -> None:
+    os.fchmod(handle, stat.S_IMODE(before.st_mode))
+    now = os.fstat(handle)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        os.fchown(handle, before.st_uid, before.st_gid)
 
 
 def added(keys: KeyList, name: str, digest: str) -> KeyList:

@@ -45,6 +45,25 @@ def change_unseen(file: Path) -> None:
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+def test_a_file_stays_whose_it_was_and_a_link_a_link(file: Path, tmp_path: Path) -> None:
+    keys(file, "add", "ci")
+    file.chmod(0o640)
+    link = tmp_path / "link.json"
+    link.symlink_to(file)
+    keys(link, "add", "another")
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert "another" in keys(file, "list")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_a_key_that_root_adds_leaves_the_file_to_the_server_s_user(file: Path) -> None:
+    keys(file, "add", "ci")
+    os.chown(file, 1234, 1235)
+    keys(file, "add", "another")
+    assert (file.stat().st_uid, file.stat().st_gid) == (1234, 1235)
+
+
 async def allowed(server: Any, key: str) -> bool:
     async with Client(server.url, api_key=key) as client:
         return (await client.http.get("/v1/models")).status_code == 200
