@@ -189,8 +189,8 @@ class SessionManager:
         self._admission.close()
         self._lifetimes.stop()
         register = self._register
-        coming = [*register.opening.values(), *register.waking.values()]
-        await asyncio.gather(*coming, return_exceptions=True)
+        on_their_way = [*register.opening.values(), *register.waking.values(), *register.closing.values()]
+        await asyncio.gather(*on_their_way, return_exceptions=True)
         ending = [self._end(session, reason) for session in register.live.values()]
         for failure in await asyncio.gather(*ending, return_exceptions=True):
             if failure is not None:

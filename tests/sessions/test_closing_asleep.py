@@ -63,3 +63,17 @@ async def test_a_close_also_ends_a_session_that_is_all_but_suspended() -> None:
     assert await manager.list() == []
     assert await journal.open_lives() == []
     await manager.stop()
+
+
+async def test_a_server_s_end_waits_for_a_close_that_is_being_written() -> None:
+    journal = SlowFacts(facts.SessionClosed)
+    manager = await managed(journal=journal)
+    await (await manager.create(S)).suspend("idle")
+    closing = asyncio.create_task(manager.close("s"))
+    await calm()
+    stopping = asyncio.create_task(manager.stop())
+    await calm()
+    assert not stopping.done()
+    journal.written.set()
+    await asyncio.gather(closing, stopping)
+    assert await journal.open_lives() == []
