@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from sessions.disk import Disk, folder_of
+from sessions.disk import folder_of
 from sessions.errors import StorageUnavailable
-from sessions.folder_snapshots import log_pruned
+from sessions.folder_store import FolderStore, log_pruned
 from sessions.recordings import START, RecordedChunk
 from sessions.reel import read_record, record_of
 from sessions.snapshots import Kept, Pruned
@@ -26,7 +26,7 @@ FILE_BYTES: Final = 8 * 2**20  # a file that is this long is followed by another
 _SUFFIX: Final = ".chunks"
 
 
-class FolderRecordings:
+class FolderRecordings(FolderStore["RecordingFolder"]):
     """Implements `RecordingStore` in a folder of at most `max_bytes`.
 
     Where that is exceeded, whole recordings go, the one that nothing was added to for longest first; the
@@ -41,21 +41,7 @@ class FolderRecordings:
         file_bytes: int = FILE_BYTES,
         pruned: Callable[[Pruned], None] = log_pruned,
     ) -> None:
-        self._files = RecordingFolder(folder, max_bytes, file_bytes)
-        self._listeners = [pruned]
-        self._disk = Disk("recordings")
-
-    def tell(self, listener: Callable[[Pruned], None]) -> None:
-        """Tell one more of what is pruned."""
-        self._listeners.append(listener)
-
-    async def start(self) -> None:
-        """Look at what is there."""
-        self._tell(await self._disk.do(self._files.scan))
-
-    async def stop(self) -> None:
-        """Write what waits; idempotent."""
-        await self._disk.stop()
+        super().__init__("recordings", RecordingFolder(folder, max_bytes, file_bytes), pruned)
 
     async def append(self, world: str, chunk: RecordedChunk) -> None:
         """Add a chunk that lies beyond those that are there; drops one that comes again."""
@@ -73,16 +59,6 @@ class FolderRecordings:
     async def discard(self, world: str) -> None:
         """Remove a life's recording."""
         await self._disk.do(lambda: self._files.discard(world))
-
-    @property
-    def bytes(self) -> int:
-        """What all of them weigh."""
-        return self._files.bytes
-
-    def _tell(self, gone: list[Pruned]) -> None:
-        for pruned in gone:
-            for listener in self._listeners:
-                listener(pruned)
 
 
 @dataclass(slots=True)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import unquote
 
-from sessions.disk import Disk, folder_of
+from sessions.disk import folder_of
 from sessions.errors import StorageUnavailable
+from sessions.folder_store import FolderStore, log_pruned
 from sessions.snapshots import Kept, Point, Pruned, StoredSnapshot, any_point
 from sessions.thinning import superfluous
 
@@ -29,20 +30,7 @@ _START: Final = len(_MAGIC) + _HEAD.size
 _SUFFIX, _UNFINISHED = ".snapshot", ".part"
 
 
-def log_pruned(pruned: Pruned) -> None:
-    """Say in the log what was let go; of what is thinned out as a world goes on, only to who debugs."""
-    level = logging.INFO if pruned.for_room else logging.DEBUG
-    log.log(
-        level,
-        "%s of world %s, %d bytes, was removed: %s",
-        pruned.what,
-        pruned.world,
-        pruned.bytes,
-        pruned.reason,
-    )
-
-
-class FolderSnapshots:
+class FolderSnapshots(FolderStore["SnapshotFolder"]):
     """Implements `SnapshotStore` in a folder: `keep` snapshots of each world, `max_bytes` in all.
 
     Of a world, the newest two stay and the older ones are thinned out evenly, so that a way back to any chunk
@@ -58,21 +46,7 @@ class FolderSnapshots:
         max_bytes: int = MAX_BYTES,
         pruned: Callable[[Pruned], None] = log_pruned,
     ) -> None:
-        self._files = SnapshotFolder(folder, keep, max_bytes)
-        self._listeners = [pruned]
-        self._disk = Disk("snapshots")
-
-    def tell(self, listener: Callable[[Pruned], None]) -> None:
-        """Tell one more of what is pruned."""
-        self._listeners.append(listener)
-
-    async def start(self) -> None:
-        """Look at what is there."""
-        self._tell(await self._disk.do(self._files.scan))
-
-    async def stop(self) -> None:
-        """Write what waits; idempotent."""
-        await self._disk.stop()
+        super().__init__("snapshots", SnapshotFolder(folder, keep, max_bytes), pruned)
 
     async def save(self, world: str, point: Point, data: bytes, session: bytes = b"") -> None:
         """Keep a snapshot, then prune what is too much."""
@@ -93,16 +67,6 @@ class FolderSnapshots:
     async def discard(self, world: str, unusable: Callable[[Point], bool] = any_point) -> None:
         """Remove snapshots."""
         await self._disk.do(lambda: self._files.discard(world, unusable))
-
-    @property
-    def bytes(self) -> int:
-        """What all of them weigh."""
-        return self._files.bytes
-
-    def _tell(self, gone: list[Pruned]) -> None:
-        for pruned in gone:
-            for listener in self._listeners:
-                listener(pruned)
 
 
 @dataclass(frozen=True, slots=True)
