@@ -35,13 +35,17 @@ class _Waiter:
 class Admission:
     """Lets in who asks for room, in an order that is fair between owners; see `Line`.
 
-    Nobody overtakes: while anybody waits, others wait behind, or are refused.
+    Nobody overtakes: while anybody waits, others wait behind, or are refused. `hope` says whether the first
+    may try at all: an attempt may carry a picture or a snapshot to the engine, only to be refused.
     """
 
-    def __init__(self, clock: Clock, limits: Limits, observer: Observer) -> None:
+    def __init__(
+        self, clock: Clock, limits: Limits, observer: Observer, hope: Callable[[], bool] = lambda: True
+    ) -> None:
         self._clock = clock
         self._limits = limits
         self._observer = observer
+        self._hope = hope
         self._line = Line()
         self._waiters: dict[Place, _Waiter] = {}
         self._closed = False
@@ -144,7 +148,8 @@ class Admission:
                 raise self._refusal(reason, self._line.position(waiter.place))
             if waiter.room and self._line.first is waiter.place:
                 waiter.room = False
-                return
+                if self._hope():
+                    return
 
     def _tell(self) -> None:
         """Everybody who waits hears where, if that has changed."""

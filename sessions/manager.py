@@ -68,7 +68,7 @@ class SessionManager:
         self._recordings = recordings
         archive = Archive(journal, snapshots, reducers, self._limits.pending_events)
         self._register = Register(self._limits, Sleepers(archive, self._clock, self._observer))
-        self._admission = Admission(self._clock, self._limits, self._observer)
+        self._admission = Admission(self._clock, self._limits, self._observer, self._may_have_room)
         self._usage = usage or Usage()
         self._meter = Meter(self._limits.quotas, self._clock, self._usage)
         self._register.on_gone = self._admission.changed
@@ -221,6 +221,11 @@ class SessionManager:
         states = [session.info().state for session in self._register.live.values()]
         room = min(self.card.capacity, self._limits.sessions)
         return states.count(SessionState.CLEANUP_FAILED) >= room
+
+    def _may_have_room(self) -> bool:
+        """Whether the engine has room for another world, as far as their number says, or could have it."""
+        free = self.card is None or self._engine.status().worlds < self.card.capacity
+        return free or any(session.evictable for session in self._register.live.values())
 
     @property
     def line(self) -> Admission:

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, calm, managed, until
 
+from engine.api import OpenWorld
+from sessions.admission import LOOK_EVERY_S
 from sessions.errors import CapacityExceeded, Draining
 from sessions.limits import Limits
 from sessions.line import Line
@@ -118,6 +120,33 @@ async def test_a_session_that_falls_idle_makes_room_for_the_first_in_line() -> N
     clock.advance(1)
     await client.task
     assert busy.away
+    await manager.stop()
+
+
+class Asked(ScriptedEngine):
+    """Counts how often it was asked for a world."""
+
+    asked = 0
+
+    async def open_world(self, request: OpenWorld) -> None:
+        self.asked += 1
+        await super().open_world(request)
+
+
+async def test_while_no_world_is_free_or_idle_the_engine_is_not_asked_for_one() -> None:
+    clock, engine = ManualClock(), Asked(capacity=1)
+    manager = await managed(engine, clock=clock)
+    busy = await manager.create(SPEC)
+    busy.play()
+    client = Client(manager)
+    await until(lambda: client.told)
+    asked = engine.asked
+    for _ in range(8):
+        clock.advance(LOOK_EVERY_S)
+        await calm()
+    assert engine.asked == asked
+    await busy.close()
+    await client.task
     await manager.stop()
 
 
