@@ -12,6 +12,7 @@ from sessions import facts
 from sessions.course import Course
 from sessions.errors import (
     EngineTimeout,
+    JournalError,
     NoSuchChunk,
     SessionClosed,
     SessionError,
@@ -86,7 +87,11 @@ class Epochs:
             discarded = self._protocol.reset(resume)
             self._new_epoch(resume)
             done = ResetDone(self._protocol.epoch, discarded)
-            await self._pen.write(facts.SessionReset(done.epoch, resume))
+            try:
+                await self._pen.write(facts.SessionReset(done.epoch, resume))
+            except JournalError:
+                self._protocol.reset_lost()
+                raise
         await self._world.reset(self._course.turn)
         self._protocol.require_alive()  # a close may have come meanwhile
         self._protocol.reset_done()

@@ -244,6 +244,10 @@ class SessionProtocol:
         """The engine's world is back at its first frame."""
         self.resetting = False
 
+    def reset_lost(self) -> None:
+        """The reset is not in the journal: the next one that is begins the same epoch."""
+        self.epoch -= 1
+
     def can_rewind(self, chunks: int) -> bool:
         """Whether it can go back to where so many chunks were committed; not while one is in flight."""
         idle = self.flight is None and not self.resetting

@@ -119,3 +119,25 @@ async def test_a_fork_waits_for_the_commit_that_its_history_leads_to() -> None:
     await manager.fork("s", replace(S, session_id="fork"))
     woken = await (await managed(journal=journal)).awake("fork")
     assert await walk(woken, 2, 4) == (await undisturbed(4))[2:]
+
+
+@pytest.mark.parametrize("again", [True, False])
+async def test_a_reset_that_can_not_be_written_can_be_asked_for_again(again: bool) -> None:
+    journal = Filling()
+    manager = await managed(journal=journal)
+    session = await manager.create(S)
+    digests = await walk(session, 0, 2)
+    await session.submit(press(2, "s"))
+    journal.full = True
+    with pytest.raises(JournalUnavailable):
+        await session.reset(resume=True)
+    journal.full = False
+    assert session.info().state is SessionState.FAILED
+    if again:
+        assert (await session.reset(resume=True)).epoch == 1
+        await session.submit(press(3, "w"))
+        assert (await session.run_chunk()).media.digest == digests[0]
+    await manager.stop()
+    woken = (await (await managed(journal=journal)).awake("s")).info()
+    at = (woken.epoch, woken.chunk_index, woken.pending_event_ids)
+    assert at == ((1, 1, ()) if again else (0, 2, (2,)))
