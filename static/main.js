@@ -1,10 +1,13 @@
+import { describe } from "./about.js";
+import { ApiKey } from "./api_key.js";
 import { listenToGamepad } from "./gamepad.js";
 import { listenToKeyboard } from "./keyboard.js";
 import { HeldKeys } from "./keys.js";
 import { fetchModel } from "./models.js";
+import { OfferedWalks } from "./offered.js";
 import { Pad } from "./pads.js";
 import { PromptBox } from "./prompt_box.js";
-import { close, fork } from "./rest.js";
+import { fork } from "./rest.js";
 import { ScenePicker } from "./scenes.js";
 import { Stage } from "./stage.js";
 import { LINK_TEXTS, sentence } from "./states.js";
@@ -31,6 +34,7 @@ class Page {
     onFocus: () => this.#show(),
     onClose: (pane) => this.#close(pane),
   });
+  key = new ApiKey({ form: element("key-form"), input: element("key") }, () => this.#pane.part("veil-action").click());
   held = new HeldKeys((actions) => this.#heldChanged(actions));
   pads = [new Pad(element("move-pad"), this.held), new Pad(element("look-pad"), this.held)];
   prompt = new PromptBox({
@@ -58,12 +62,14 @@ class Page {
     (choice) => this.#chosen(choice),
   );
   walks = new SavedWalks();
+  offered = new OfferedWalks(this.stage, this.key, {
+    onContinue: () => this.#toScreen(),
+    onAnew: () => this.#startAnew(),
+  });
 
   #actions = [];
   #choice;
   #restart = 0;
-  /** @type {import("./walks.js").SavedWalk[]} of before the page was loaded again, until one is chosen */
-  #offered = [];
 
   async open() {
     listenToKeyboard(this.held, () => this.#pane.session.open);
@@ -75,15 +81,11 @@ class Page {
     this.#listen("now", () => this.#act(() => this.timeline.live()));
     this.#listen("fullscreen", () => this.#fillScreen());
     element("fullscreen").hidden = !document.fullscreenEnabled;
-    element("key-form").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#pane.part("veil-action").click();
-    });
     window.addEventListener("keydown", ({ key }) => key === "Escape" && this.timeline.live());
     window.addEventListener("pagehide", () => this.#save(true));
     document.addEventListener("visibilitychange", () => document.hidden && this.#save(true));
     setInterval(() => this.stage.panes.forEach((pane) => pane.sample()), SAMPLE_MS);
-    this.#offered = await this.walks.load();
+    this.offered.take(await this.walks.load());
     await this.load();
   }
 
@@ -91,9 +93,9 @@ class Page {
   async load() {
     const { veil } = this.#pane;
     try {
-      this.#offer(await fetchModel(element("key").value));
+      this.#offer(await fetchModel(this.key.value));
     } catch (error) {
-      element("key-form").hidden = error.status !== 401;
+      this.key.ask(error.status === 401);
       if (error.status === 503) {
         veil.show({ title: "Not ready yet", text: sentence(error.message), busy: true });
         setTimeout(() => this.load(), LOADING_MS);
@@ -109,52 +111,17 @@ class Page {
     return this.stage.focused;
   }
 
-  get #key() {
-    const key = element("key").value;
-    return key ? { api_key: key } : {};
-  }
-
   #listen(id, act) {
     element(id).addEventListener("click", act);
   }
 
   /** @param {import("./models.js").Model} model */
   #offer(model) {
-    document.documentElement.style.setProperty("--ratio", String(model.width / model.height));
-    element("model").textContent = model.id;
-    if (model.description) element("about-text").textContent = model.description;
-    const seconds = (model.chunk_frames / model.fps).toFixed(2);
-    element("about-numbers").textContent =
-      `${model.width} × ${model.height} pixels at ${model.fps} per second, made ${model.chunk_frames} at a time: ` +
-      `what you press takes effect with the next chunk, every ${seconds} s. The picture is scaled up for your screen.`;
+    describe(model, element);
     this.scenes.fill(model, options.get("scene"));
-    if (this.#offered.length) this.#offerToContinue();
+    if (this.offered.open) this.offered.show();
     else if (!this.#choice)
       this.#pane.veil.show({ title: "No place yet", text: "Choose an image of yours to start from." });
-  }
-
-  #offerToContinue() {
-    const several = this.#offered.length > 1;
-    const [{ title, prompt, moments }] = this.#offered;
-    this.#pane.prompt.draft = prompt;
-    this.#pane.prepare(title, moments);
-    this.#pane.veil.show({
-      title: several ? "Your walks are still there" : "Your walk is still there",
-      text: this.#offered.map((saved) => saved.title).join(" · "),
-      picture: moments.length > 0,
-      action: { label: several ? "Continue your walks" : "Continue your walk", run: () => this.#continue() },
-      other: { label: "Start anew", run: () => this.#startAnew() },
-    });
-  }
-
-  #continue() {
-    const [first, ...others] = this.#offered;
-    const pane = this.#pane;
-    this.#offered = [];
-    pane.resume(first, this.#key);
-    for (const saved of others) this.stage.add().resume(saved, this.#key);
-    this.stage.focus(pane);
-    this.#toScreen();
   }
 
   #startAnew() {
@@ -165,8 +132,7 @@ class Page {
   }
 
   #forgetOffered() {
-    for (const { walk } of this.#offered) close(walk.session_id, element("key").value);
-    this.#offered = [];
+    this.offered.forget();
     this.#save();
   }
 
@@ -175,7 +141,7 @@ class Page {
     const again = choice === this.#choice;
     const first = this.#choice === undefined;
     this.#choice = choice;
-    if (this.#offered.length && (first || again)) return;
+    if (this.offered.open && (first || again)) return;
     const pane = this.#pane;
     if (!again) {
       pane.prompt.draft = choice.prompt;
@@ -208,7 +174,7 @@ class Page {
       return;
     }
     const seed = Number(options.get("seed") ?? Math.floor(Math.random() * 2 ** 31));
-    const start = { prompt: pane.prompt.begin(), ...this.#choice.start, format, seed, ...this.#key };
+    const start = { prompt: pane.prompt.begin(), ...this.#choice.start, format, seed, ...this.key.fields };
     if (options.has("fps")) start.fps = Number(options.get("fps"));
     pane.play(start, this.#choice.title);
     this.#toScreen();
@@ -216,7 +182,7 @@ class Page {
 
   /** Something about a pane is to be shown differently. */
   #changed(pane) {
-    if (pane.detail.code === "unauthorized") element("key-form").hidden = false;
+    if (pane.detail.code === "unauthorized") this.key.ask(true);
     this.stage.name();
     this.#save();
     if (pane === this.#pane) this.#show();
@@ -258,7 +224,7 @@ class Page {
     const { saved } = source;
     element("branch").disabled = true;
     try {
-      const made = await fork(walk.session_id, moment.chunk, element("key").value);
+      const made = await fork(walk.session_id, moment.chunk, this.key.value);
       const at = clockText(secondsBefore(source.config, moment.chunk));
       const own = {
         walk: { ...made, last: -1 },
@@ -267,7 +233,7 @@ class Page {
         moments: saved.moments.filter(({ chunk }) => chunk <= moment.chunk),
       };
       this.timeline.live();
-      this.stage.add().resume({ ...saved, ...own }, this.#key);
+      this.stage.add().resume({ ...saved, ...own }, this.key.fields);
       this.#toScreen();
     } catch (error) {
       source.notice.show(`No branch: ${sentence(error.message)}`);
@@ -291,7 +257,7 @@ class Page {
   }
 
   #save(pictures = false) {
-    if (this.#offered.length) return;
+    if (this.offered.open) return;
     const saved = this.stage.panes.map((pane) => pane.saved).filter(Boolean);
     this.walks.save(saved);
     if (pictures) this.walks.savePictures(saved);
