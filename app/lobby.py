@@ -21,7 +21,11 @@ KEPT_CHARS = 262_144  # of messages that came before there was a stream
 
 
 class LeftLine(Exception):
-    """The client said that it will not wait any more."""
+    """The client said that it will not wait any more; `closes`: nor want its session."""
+
+    def __init__(self, closes: bool) -> None:
+        super().__init__(closes)
+        self.closes = closes
 
 
 class Lobby:
@@ -87,7 +91,7 @@ class Lobby:
                 await self._channel.send({"type": "session.pong"})
             elif isinstance(message, Stop | Close):
                 self._kept.append(text)  # for the stream, where there is one at this very moment
-                raise LeftLine
+                raise LeftLine(closes=isinstance(message, Close))
             elif sum(map(len, self._kept)) + len(text) > KEPT_CHARS:
                 too_much = f"at most {KEPT_CHARS} characters are kept for you until there is room"
                 await self._channel.send(warning("queue_full", too_much))

@@ -103,7 +103,15 @@ async def _room(
     enter: Callable[[Told | None], Coroutine[Any, Any, T]],
 ) -> T:
     """What `enter` answers, after waiting for room unless the client does not want to. Raises `LeftLine`."""
-    return await (Lobby(edge, channel).wait(enter) if opening.wait else enter(None))
+    if not opening.wait:
+        return await enter(None)
+    try:
+        return await Lobby(edge, channel).wait(enter)
+    except LeftLine as left:
+        theirs = opening.session_id if opening.token is not None else None  # who waits has shown its token
+        if left.closes and theirs is not None:
+            await _close(edge, theirs, "client")
+        raise
 
 
 async def _end(edge: Edge, session: Session, terminal: Terminal) -> None:
@@ -116,7 +124,7 @@ async def _end(edge: Edge, session: Session, terminal: Terminal) -> None:
         passing = terminal.retryable and session.info().state is not SessionState.FAILED
         if passing or terminal.code == TakenOver.code:
             return
-    closing = edge.spawn(_close(edge, session, _outcome(terminal)))
+    closing = edge.spawn(_close(edge, session.session_id, _outcome(terminal)))
     await asyncio.wait({closing}, timeout=CLOSE_FIRST_S)
 
 
@@ -125,7 +133,7 @@ async def _started(edge: Edge, session: Session) -> Outbox:
     try:
         return session.play()
     except SessionError as error:
-        await _close(edge, session, fault_of(error).code)
+        await _close(edge, session.session_id, fault_of(error).code)
         raise
 
 
@@ -195,11 +203,11 @@ async def _introduce(edge: Edge, channel: Channel, session: Session, token: str 
     await channel.send(video_start(channel.request_id, session.session_id, token, spec, config))
 
 
-async def _close(edge: Edge, session: Session, reason: str) -> None:
+async def _close(edge: Edge, session_id: str, reason: str) -> None:
     try:
-        await edge.manager.close(session.session_id, reason)
+        await edge.manager.close(session_id, reason)
     except SessionError as error:
-        log.warning("session %s could not be closed: %s", session.session_id, error)
+        log.warning("session %s could not be closed: %s", session_id, error)
 
 
 def _outcome(terminal: Terminal) -> str:

@@ -110,6 +110,21 @@ async def test_who_stops_or_leaves_while_waiting_leaves_the_line(start_server: S
     await server.until(lambda: line.depth == 0)
 
 
+async def test_who_closes_its_session_while_it_waits_for_its_world_has_closed_it(start_server: Start) -> None:
+    server = await start_server(PatternEngine(capacity=1))
+    made = await server.client.create(**MEADOW, mode="stepped", session_id="mine")
+    async with server.client.stream(**MEADOW), server.client.socket() as coming:  # the former has its room
+        await coming.send(
+            "session.resume", session_id="mine", token=made["token"], last_transport_chunk_index=-1
+        )
+        await coming.message("session.queue")
+        await coming.send("session.close")
+        assert (await coming.done())["stopped"]
+        with pytest.raises(ServerError) as refused:
+            await server.client.call("GET", "/v1/sessions/mine")
+        assert refused.value.code == "session_closed"
+
+
 async def test_a_client_that_does_not_want_to_wait_is_refused_with_its_place(start_server: Start) -> None:
     server = await start_server(PatternEngine(capacity=1))
     async with server.client.stream(**MEADOW), server.client.socket() as waiting:
