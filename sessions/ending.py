@@ -1,4 +1,4 @@
-"""How a session leaves the engine: put aside for others, suspended, or closed."""
+"""How a session leaves the engine: put aside for others, suspended, closed, or because it can't go on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sessions import facts
 from sessions.audience import Audience
 from sessions.course import Course
 from sessions.epochs import Epochs
-from sessions.errors import SessionSuspended, SessionTombstoned
+from sessions.errors import SessionError, SessionExpired, SessionSuspended, SessionTombstoned
 from sessions.intake import Intake
-from sessions.outputs import Done, Evicted
+from sessions.outputs import Done, Evicted, Failed
 from sessions.pen import Pen
 from sessions.protocol import SessionProtocol
 from sessions.seat import Seat
@@ -75,6 +75,22 @@ class Ending:
         due = self._seat.due(self._services.clock.now())
         return self._protocol.state in ALIVE and self._world.present and not busy and not due
 
+    def fail(self, error: SessionError) -> None:
+        """The session can't go on: its stream ends, and it can be reset or closed."""
+        protocol = self._protocol
+        if protocol.state is not SessionState.ACTIVE:
+            return
+        at = (protocol.epoch, protocol.chunk_index)
+        protocol.fail(error.message)
+        self._moved()
+        self._pen.note(facts.SessionFailed(*at, error.code, error.message))
+        self._break_streams(error)
+
+    def expire(self) -> None:
+        """See `Session.expire`."""
+        most = self._services.limits.lifetime_s
+        self._break_streams(SessionExpired(f"a session lives for {most:g} seconds at most"))
+
     async def evict(self) -> bool:
         """See `Session.evict`."""
         if not self.evictable:
@@ -135,6 +151,11 @@ class Ending:
         await self._course.keeper.discard()
         self._services.observer.session_closed(reason)
         self._gone()
+
+    def _break_streams(self, error: SessionError) -> None:
+        failed = Failed.of(error)
+        self._seat.end(failed)
+        self._audience.end(failed)
 
     def _end_streams(self) -> None:
         self._seat.end(Done(self._seat.chunks, stopped=True))

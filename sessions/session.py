@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import TypeVar
 
 from engine.api import Control
-from sessions import facts
 from sessions.audience import Audience
 from sessions.comeback import Comeback
 from sessions.course import Course
 from sessions.ending import Ending
 from sessions.epochs import Epochs, Fork
-from sessions.errors import NotStepped, SessionError, SessionExpired
+from sessions.errors import NotStepped, SessionError
 from sessions.events import Acceptance, Event
 from sessions.history import History
 from sessions.info import SessionInfo, info_of
@@ -23,7 +22,6 @@ from sessions.keeper import Keeper
 from sessions.outbox import Outbox
 from sessions.outputs import (
     ChunkOutput,
-    Failed,
     InteractionQueued,
     InteractionRejected,
     ResetDone,
@@ -63,6 +61,9 @@ class Session:
         gone: Callable[[Session], None],
         deserted: Callable[[Session], None],
     ) -> None:
+        def fail(error: SessionError) -> None:
+            self._ending.fail(error)
+
         protocol = history.protocol
         self.session_id = protocol.session_id
         self.spec = replace(history.spec, image=None)  # the journal has it
@@ -79,12 +80,12 @@ class Session:
         tape = Tape(services.limits.tape_bytes, complete_from=first)
         self.audience = Audience(services, world.name, tape)
         self._runner = ChunkRunner(
-            services, protocol, pen, self.audience.recorded, self.fail, history.transport_index
+            services, protocol, pen, self.audience.recorded, fail, history.transport_index
         )
         self._keeper = Keeper(
             services, world, protocol, self._runner, self.audience, lambda: self._intake.standing()
         )
-        self._course = Course(protocol, self._runner, self._keeper, self.audience, self.fail)
+        self._course = Course(protocol, self._runner, self._keeper, self.audience, fail)
         self._seat = Seat(
             services,
             self.spec,
@@ -92,7 +93,7 @@ class Session:
             self._course,
             self.audience,
             interrupt=world.cancel,
-            broke=self.fail,
+            broke=fail,
             deserted=lambda: deserted(self),
         )
         new = history.count == 1
@@ -100,7 +101,7 @@ class Session:
             services, self.spec.owner, protocol, pen, self._seat.taken_in, all_names_known=new
         )
         self._epochs = Epochs(
-            services, world, protocol, pen, self._intake, self._course, self._seat, fail=self.fail
+            services, world, protocol, pen, self._intake, self._course, self._seat, fail=fail
         )
         self._stepper = Stepper(protocol, world, self._course, self._epochs, self.spec.num_frames)
         self._ending = Ending(
@@ -309,26 +310,9 @@ class Session:
 
     def expire(self) -> None:
         """Tell who plays and watches it that it is over: it has lived as long as a session may."""
-        expired = SessionExpired(f"a session lives for {self._services.limits.lifetime_s:g} seconds at most")
-        self._end_streams(expired)
-
-    def fail(self, error: SessionError) -> None:
-        """The session can't go on: its stream ends, and it can be reset or closed."""
-        protocol = self._protocol
-        if protocol.state is not SessionState.ACTIVE:
-            return
-        at = (protocol.epoch, protocol.chunk_index)
-        protocol.fail(error.message)
-        self._report.moved()
-        self._pen.note(facts.SessionFailed(*at, error.code, error.message))
-        self._end_streams(error)
+        self._ending.expire()
 
     # Parts
-
-    def _end_streams(self, error: SessionError) -> None:
-        failed = Failed.of(error)
-        self._seat.end(failed)
-        self.audience.end(failed)
 
     def _touch(self) -> None:
         self.used_at = self._services.clock.now()
