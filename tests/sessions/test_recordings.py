@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from killed_writer import killed_after
 
 from engine.api import EncodedChunk
 from sessions.errors import StorageUnavailable
@@ -110,15 +109,6 @@ async def test_a_killed_writer_loses_nothing_that_it_was_told_is_there(tmp_path:
         assert len(kept) > done and kept == [chunk(index, size=20_000) for index in range(len(kept))]
         await store.append("w", chunk(len(kept), size=20_000))
         assert (await all_of(store))[-1] == chunk(len(kept), size=20_000)
-
-
-def killed_after(lines: int, program: str, folder: Path) -> int:
-    command = [sys.executable, "-c", program, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as writer:
-        assert writer.stdout is not None
-        done = [int(writer.stdout.readline()) for _ in range(lines)][-1]
-        writer.kill()
-    return done
 
 
 async def test_a_damaged_file_does_not_hide_the_next(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from killed_writer import killed_after
 
 from sessions.errors import StorageUnavailable
 from sessions.folder_snapshots import FolderSnapshots
@@ -112,16 +111,6 @@ async def test_a_damaged_snapshot_is_passed_over_for_an_older_one(
         assert found is not None and (found.point, found.data) == (Point(0, 8), content(8))
         assert "epoch 0, 16 chunks of world w is passed over" in caplog.text
         assert await store.points("w") == [Point(0, 8)] and not path.exists()
-
-
-def killed_after(lines: int, program: str, folder: Path) -> int:
-    """The number in the last of so many lines that a program wrote."""
-    command = [sys.executable, "-c", program, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as writer:
-        assert writer.stdout is not None
-        done = [int(writer.stdout.readline()) for _ in range(lines)][-1]
-        writer.kill()
-    return done
 
 
 async def test_a_killed_write_leaves_the_one_before(tmp_path: Path) -> None:
