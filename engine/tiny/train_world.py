@@ -45,7 +45,7 @@ class WorldOptions:
 
     codec: Path = Path("runs/codec/codec.pt")
     run: Path = Path("runs/world")
-    steps: int = 4200
+    steps: int = 7400
     blocks: int = 48  # per step without context
     walks: int = 4  # per step with context
     walk_every: int = 3  # one step in so many sees context

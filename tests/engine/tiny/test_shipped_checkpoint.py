@@ -9,7 +9,7 @@ from engine.checkpoint.load import load_model
 from engine.checkpoint.scenes import read_scenes
 from engine.tiny.export import origin_of
 from engine.tiny.figures import CHECKPOINT, codec_figure
-from engine.tiny.visits import STARTS, decibels, picture, random_keys, truth_of, visit, walk_from
+from engine.tiny.visits import STARTS, decibels, picture, random_keys, sharpness, truth_of, visit, walk_from
 from engine.world.model import Model
 
 torch.set_num_threads(1)
@@ -40,9 +40,10 @@ def test_the_codec_keeps_the_pictures(model: Model) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 6, 9])
-def test_a_place_follows_the_camera_and_not_its_mirror(model: Model, number: int) -> None:
+def test_a_place_follows_the_camera_and_not_its_mirror_and_is_sharp(model: Model, number: int) -> None:
     start, keys = STARTS[number], random_keys((11, number), 5)
     truth = truth_of(start, walk_from(start, keys))
     right, mirrored = visit(model, start, keys), visit(model, start, -keys)
     assert decibels(right, truth) > decibels(mirrored, truth) + 3
     assert decibels(right[-12:], truth[-12:]) > 20
+    assert 0.6 < sharpness(right[9:]) / sharpness(truth[9:]) < 1.4
