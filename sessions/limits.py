@@ -17,6 +17,7 @@ class Limits:
     outbox_messages: int = 256  # other messages that wait before interactions do
     reset_s: float = 30.0
     close_s: float = 30.0
+    stop_s: float = 6.0  # for all sessions to be put away at the end; then the engine ends under them
     remembered_ids: int = 1024  # closed session ids that are answered with "closed" instead of "unknown"
     tape_bytes: int = 8 * 2**20  # of the last chunks, for a client that comes back
     grace_s: float = 30.0  # for a client that left to come back before its session is suspended or closed

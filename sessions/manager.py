@@ -184,10 +184,25 @@ class SessionManager:
         await self._closing.close(session_id, reason)
 
     async def stop(self, reason: str = "shutdown") -> None:
-        """Take no new sessions, suspend all, stop engine, stores and journal; idempotent."""
+        """Take no new sessions, suspend all, stop engine, stores and journal; idempotent.
+
+        An engine that holds this up for too long is stopped first: the journal has the sessions all the same.
+        """
         self._gate.shut()
         self._admission.close()
         self._lifetimes.stop()
+        emptying = asyncio.create_task(self._put_all_away(reason))
+        _, late = await asyncio.wait({emptying}, timeout=self._limits.stop_s)
+        if late:
+            log.warning("not all sessions were put away in %g s: the engine is stopped", self._limits.stop_s)
+        await self._engine.stop()
+        await emptying
+        for store in self._stores:
+            await store.stop()
+        await self._usage.stop()
+        await self._journal.stop()
+
+    async def _put_all_away(self, reason: str) -> None:
         register = self._register
         on_their_way = [*register.opening.values(), *register.waking.values(), *register.closing.values()]
         await asyncio.gather(*on_their_way, return_exceptions=True)
@@ -196,11 +211,6 @@ class SessionManager:
             if failure is not None:
                 log.warning("a session could not be suspended at the end: %s", failure)
         await self._background.ended()
-        await self._engine.stop()
-        for store in self._stores:
-            await store.stop()
-        await self._usage.stop()
-        await self._journal.stop()
 
     async def _end(self, session: Session, reason: str) -> None:
         if session.info().state in (SessionState.CLEANUP_FAILED, SessionState.CLOSING):

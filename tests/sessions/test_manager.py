@@ -16,7 +16,7 @@ from session_fixtures import (
     until,
 )
 
-from engine.api import CloseFailed, EngineState, OpenWorld, WorldRefused
+from engine.api import CloseFailed, EngineLost, EngineState, OpenWorld, Tick, WorldRefused
 from sessions import facts
 from sessions.errors import (
     CapacityExceeded,
@@ -36,6 +36,7 @@ from sessions.limits import Limits
 from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
 from sessions.observer import Observer
+from sessions.outputs import Done
 from sessions.spec import Format
 from sessions.state import SessionState
 
@@ -338,6 +339,37 @@ async def test_stop_suspends_everything_and_takes_nothing_new() -> None:
     assert [life.session_id for life in await journal.open_lives()] == [session.session_id]
     with pytest.raises(Draining):
         await manager.create(SPEC)
+
+
+class Hung(ScriptedEngine):
+    """It answers nothing until it is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped = asyncio.Event()
+
+    async def stop(self) -> None:
+        await super().stop()
+        self.stopped.set()
+
+    async def probe(self, tick: Tick) -> None:
+        await self.cancel_chunk(tick.world)
+
+    async def cancel_chunk(self, world: str) -> None:
+        await self.stopped.wait()
+        raise EngineLost("the engine was stopped")
+
+
+async def test_an_engine_that_hangs_does_not_keep_a_server_from_its_end() -> None:
+    engine, journal = Hung(), MemoryJournal()
+    manager = await managed(engine, journal=journal, limits=Limits(stop_s=0.01))
+    session = await manager.create(SPEC)
+    outbox = session.play()
+    await until(lambda: engine.ticks)
+    async with asyncio.timeout(10):
+        await manager.stop()
+    assert isinstance(outbox.terminal, Done)
+    assert [life.session_id for life in await journal.open_lives()] == [session.session_id]
 
 
 async def test_what_a_former_server_left_open_is_suspended_at_the_start() -> None:
