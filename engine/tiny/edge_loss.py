@@ -1,4 +1,4 @@
-"""How a decoder is told to draw sharp edges, and no sharper than the truth's."""
+"""How a decoder is told to draw edges as sharp as the truth's, and to move them as much."""
 
 from __future__ import annotations
 
@@ -28,6 +28,18 @@ def edge_losses(drawn: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
     patches = log_ratio(patch_means(drawn_energy), patch_means(true_energy), LEAST_PATCH)
     clips = log_ratio(drawn_energy.mean(dim=(1, 2, 3)), true_energy.mean(dim=(1, 2, 3)), LEAST_PICTURE)
     return absolute, 0.25 * patches.square().mean() + 2 * clips.square().mean()
+
+
+def motion_losses(drawn: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
+    """Of clips [B, T, 3, H, W] in -1..1: mean absolute error of the difference to the picture before, and
+    mean squared log ratio of its energy, picture by picture.
+
+    A decoder draws four pictures at once; without the second, they move too little, and jump between fours.
+    """
+    drawn_steps, true_steps = drawn.diff(dim=1), truth.diff(dim=1)
+    absolute = (drawn_steps - true_steps).abs().mean()
+    drawn_energy, true_energy = (steps.square().mean(dim=(2, 3, 4)) for steps in (drawn_steps, true_steps))
+    return absolute, log_ratio(drawn_energy, true_energy, LEAST_PICTURE).square().mean()
 
 
 def patch_means(energy: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from engine.codec.tiny import TIME, TinyCodec
 from engine.tiny.critic import Critic, critic_loss
 from engine.tiny.dreams import SHARD, Dreams, load_dreams, make_dreams, save_dreams
-from engine.tiny.edge_loss import edge_losses
+from engine.tiny.edge_loss import edge_losses, motion_losses
 from engine.tiny.frames import to_float
 from engine.tiny.latents import load_codec, save_codec
 from engine.tiny.numbers import fast_dtype
@@ -39,17 +39,19 @@ class DecoderOptions:
     codec: Path = Path("runs/codec/codec.pt")
     world: Path = Path("runs/world/state.pt")
     run: Path = Path("runs/decoder")
-    steps: int = 1200
+    steps: int = 4200
     batch: int = 4  # clips
     span: int = 3  # latent frames of a clip, after the one that only gives it a past
-    shards: int = 32  # of 12 walks
+    shards: int = 20  # of 12 walks
     rate: float = 1e-3  # of the new stage
-    body_share: float = 0.3  # of that rate, for the stages that were there
+    body_share: float = 1.0  # of that rate, for the stages that were there
     critic_rate: float = 1e-3
     own_share: float = 0.85  # of the clips: latents of the world model
     absolute: float = 0.25  # weight of the Laplacian's error beside the pixels'
-    energy: float = 0.05
-    critic: float = 0.03
+    energy: float = 0.1
+    steps_absolute: float = 0.5  # weight of the error of what changes from picture to picture
+    motion: float = 0.02  # of the energy of these changes
+    critic: float = 0.005  # 0.1 paints a grid
     threads: int = 2
     seed: int = 0
     save_every: int = 50
@@ -161,10 +163,13 @@ def train_step(
     absolute, energy = edge_losses(drawn, truth)
     pixels = F.l1_loss(drawn, truth)
     heard = min(1.0, max(0.0, (run.step - CRITIC_BEGINS) / (CRITIC_COUNTS - CRITIC_BEGINS)))
+    steps, motion = motion_losses(drawn, truth)
     loss = pixels + options.absolute * absolute + options.energy * energy + heard * options.critic * deceit
+    loss = loss + options.steps_absolute * steps + options.motion * motion
     update(run.painter, loss)
     run.step += 1
-    return tuple(float(part.detach()) for part in (pixels, absolute, energy, deceit, judge_loss))
+    parts = (pixels, absolute, energy, steps, motion, deceit, judge_loss)
+    return tuple(float(part.detach()) for part in parts)
 
 
 def fast_numbers() -> torch.autocast:
@@ -208,7 +213,7 @@ def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
 
 def describe(seen: list[tuple[float, ...]]) -> str:
     """The mean losses of the last steps, by name."""
-    names = ("pixels", "edges", "energy", "deceit", "critic")
+    names = ("pixels", "edges", "energy", "steps", "motion", "deceit", "critic")
     means = torch.tensor(seen).mean(dim=0).tolist() if seen else [math.nan] * len(names)
     return " ".join(f"{name} {value:.4f}" for name, value in zip(names, means, strict=True))
 

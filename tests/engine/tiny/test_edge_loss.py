@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from engine.tiny.edge_loss import edge_losses, laplacian
+from engine.tiny.edge_loss import edge_losses, laplacian, motion_losses
 from engine.tiny.frames import clip, to_float
 
 torch.set_num_threads(1)
@@ -40,3 +40,11 @@ def test_of_edges_that_lie_a_pixel_off_the_energy_prefers_the_sharp_one(truth: t
     between = (truth + moved) / 2
     assert float((between - truth).abs().mean()) < float((moved - truth).abs().mean())
     assert float(edge_losses(moved, truth)[1]) < float(edge_losses(between, truth)[1])
+
+
+def test_too_little_motion_and_jumps_between_fours_both_lose() -> None:
+    truth = to_float(clip(1, 2, 4).frames)[None, 1:13]
+    assert [float(part) for part in motion_losses(truth, truth)] == [0, 0]
+    still = truth[:, ::4].repeat_interleave(4, dim=1)
+    absolute, energy = motion_losses(still, truth)
+    assert float(absolute) > 0 and float(energy) > 1
