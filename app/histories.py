@@ -79,7 +79,7 @@ async def fork_session(
 async def read_journal(
     edge: EdgeNow,
     world: TheWorld,
-    after: Annotated[int, Query(ge=-1, description="`next` of the page before.")] = -1,
+    after: Annotated[int, Query(ge=-1, le=2**63 - 1, description="`next` of the page before.")] = -1,
     limit: Annotated[int, Query(ge=1, le=1000, description="Facts on a page.")] = 100,
 ) -> JournalPage:
     """All that the session is follows from these, in their order; also once it is closed."""

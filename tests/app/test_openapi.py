@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from app.wire import MESSAGES
 from engine.pattern.engine import PatternEngine
 
 Json = dict[str, Any]
+REFERENCE = re.compile(r"#/components/schemas/(\w+)")
 
 
 @pytest.fixture
@@ -60,6 +63,51 @@ def test_every_route_parameter_and_answer_is_described(described: Json) -> None:
             headers = answer.get("headers", {}).items()
             bare += [f"{name} {status} {header}" for header, one in headers if not one.get("description")]
     assert bare == []
+
+
+def unbounded(schema: Json, where: str) -> Iterator[str]:
+    """Integers with no largest or smallest value, which a column of a table could fail to hold."""
+    below, above = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
+    bounded = "const" in schema or all(any(end in schema for end in ends) for ends in (below, above))
+    if schema.get("type") == "integer" and not bounded:
+        yield where
+    for name, inner in {**schema.get("properties", {}), **schema.get("$defs", {})}.items():
+        yield from unbounded(inner, f"{where}.{name}")
+    for inner in (*schema.get("anyOf", ()), *schema.get("allOf", ()), *schema.get("oneOf", ())):
+        yield from unbounded(inner, where)
+    if isinstance(schema.get("items"), dict):
+        yield from unbounded(schema["items"], f"{where}[]")
+
+
+def test_every_integer_that_a_client_may_send_is_bounded(described: Json) -> None:
+    free = [
+        bare
+        for name, operation in operations(described)
+        for parameter in operation.get("parameters", ())
+        for bare in unbounded(parameter["schema"], f"{name} {parameter['name']}")
+    ]
+    for name in sent_schemas(described):
+        free += unbounded(described["components"]["schemas"][name], name)
+    for kind, model in MESSAGES.items():
+        free += unbounded(model.model_json_schema(), kind)
+    assert free == []
+
+
+def sent_schemas(described: Json) -> set[str]:
+    """The names of all schemas of request bodies, with those that they refer to."""
+    bodies = [
+        operation["requestBody"] for _, operation in operations(described) if "requestBody" in operation
+    ]
+    found: set[str] = set()
+    new = set(REFERENCE.findall(json.dumps(bodies)))
+    while new:
+        found |= new
+        new = {
+            name
+            for one in new
+            for name in REFERENCE.findall(json.dumps(described["components"]["schemas"][one]))
+        } - found
+    return found
 
 
 def test_the_text_tells_of_every_message_that_a_client_can_send(described: Json) -> None:
