@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sessions import facts
 from sessions.archive import Archive
 from sessions.clock import Clock
+from sessions.errors import EngineUnavailable
 from sessions.history import History
 from sessions.info import SessionInfo, info_of
 from sessions.observer import Observer
@@ -27,7 +28,9 @@ class Sleeper:
 
 
 class Sleepers:
-    """By session id."""
+    """By session id. Until `start` has read who they are, whether one is there can't be told: asking raises
+    `EngineUnavailable`, so that nobody hears of a session that sleeps that there is none.
+    """
 
     def __init__(self, archive: Archive, clock: Clock, observer: Observer) -> None:
         self._journal = archive.journal
@@ -35,12 +38,19 @@ class Sleepers:
         self._clock = clock
         self._observer = observer
         self._sleepers: dict[str, Sleeper] = {}
+        self._known = False
 
     def __contains__(self, session_id: str) -> bool:
+        self._require_known()
         return session_id in self._sleepers
 
     def __iter__(self) -> Iterator[str]:
+        self._require_known()
         return iter(self._sleepers)
+
+    def _require_known(self) -> None:
+        if not self._known:
+            raise EngineUnavailable("the server is starting: its sessions are not known yet, try again")
 
     async def start(self) -> None:
         """Find the sessions that a former server left open; its tombstones stay what they were."""
@@ -50,6 +60,7 @@ class Sleepers:
             state = SessionState.CLEANUP_FAILED if failed else SessionState.SUSPENDED
             self._sleepers[life.session_id] = Sleeper(life.session_id, life.world, life.opened_at, state)
             self._observer.session_moved(None, state)
+        self._known = True
 
     def all(self) -> list[Sleeper]:
         """Every one of them."""
