@@ -90,12 +90,11 @@ async def held(tmp_path: Path, seconds: float, live_sessions: int, **limits: flo
         server = await stack.enter_async_context(running(engine(seconds, tmp_path), **options))
         over = asyncio.Event()
         asked = [{"prompt": "a meadow", "seed": number} for number in range(live_sessions)]
-        streams = [
-            await stack.enter_async_context(server.client.stream(**fields))
-            for fields in [*asked, {"prompt": f"{HOLD} on", **FREE}]
-        ]
+        streams = [await stack.enter_async_context(server.client.stream(**fields)) for fields in asked]
+        dead = await dead_peer(server)  # while it still gets its world
+        holding = {"prompt": f"{HOLD} on", **FREE}
+        streams.append(await stack.enter_async_context(server.client.stream(**holding)))
         playing = [asyncio.create_task(live(stream, seconds / 20, over)) for stream in streams]
-        dead = await dead_peer(server)
         polling = asyncio.create_task(poll_health(server.url, over))
         await server.until((tmp_path / "began").exists)
         assert not (tmp_path / "ended").exists()
