@@ -132,6 +132,7 @@ def test_a_walk_that_is_gone_is_told_and_another_offered(open_demo: Any, server:
     close_by_hand(server, session_ids(demo)[0])
     demo.page.get_by_text("The walk has ended").wait_for()
     demo.act()
+    demo.until("document.getElementById('link').dataset.state === 'playing'")
     demo.wait_for_chunks(1)
     gone = session_ids(demo)[-1]
     demo.page.evaluate("window.dispatchEvent(new Event('pagehide'))")
