@@ -16,7 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sessions"))
 
-from session_fixtures import STEPPED, KeysReducer, ScriptedEngine, keys
+from scripted_engine import ScriptedEngine
+from session_fixtures import STEPPED, KeysReducer, keys
 
 from sessions.events import Event
 from sessions.folder_snapshots import FolderSnapshots

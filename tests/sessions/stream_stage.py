@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from session_fixtures import ManualClock, ScriptedEngine, calm, managed, until
+from manual_clock import ManualClock
+from scripted_engine import ScriptedEngine
+from session_fixtures import calm, managed, until
 
 from sessions.outbox import Outbox
-from sessions.outputs import (
-    ChunkOutput,
-    Done,
-    Failed,
-    Output,
-    Terminal,
-)
+from sessions.outputs import ChunkOutput, Done, Failed, Output, Terminal
 from sessions.session import Session
-from sessions.spec import Pacing, SessionSpec
+from sessions.spec import SessionSpec
 
 CHUNK_S = 12 / 16
-UNPACED = Pacing(to_media_time=False)
 
 
 class Viewer:

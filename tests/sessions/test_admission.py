@@ -6,7 +6,9 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, calm, managed, until
+from manual_clock import ManualClock
+from scripted_engine import ScriptedEngine
+from session_fixtures import SPEC, STEPPED, calm, managed, until
 
 from engine.api import OpenWorld
 from sessions.admission import LOOK_EVERY_S

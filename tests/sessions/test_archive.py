@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import (
-    SPEC,
-    STEPPED,
-    KeysReducer,
-    MemorySnapshots,
-    ScriptedEngine,
-    calm,
-    keys,
-    managed,
-)
-from test_history import everything, misbehave
+from memory_stores import MemorySnapshots
+from scripted_engine import ScriptedEngine
+from session_fixtures import REDUCERS, SPEC, UNPACED, S, calm, keys, managed
+from session_steps import everything, misbehave
 
 from sessions.archive import Archive
 from sessions.checkpoint import decode_checkpoint
@@ -32,10 +25,6 @@ from sessions.limits import Limits
 from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
 from sessions.session import Session
-from sessions.spec import Pacing
-
-S = replace(STEPPED, session_id="s")
-REDUCERS = {"camera": KeysReducer()}
 
 
 class CountingJournal(MemoryJournal):
@@ -52,6 +41,7 @@ class CountingJournal(MemoryJournal):
 
 
 async def walk(session: Session, first: int, last: int) -> list[str]:
+    """With prompts too, which a checkpoint has to know."""
     digests = []
     for number in range(first, last):
         await session.submit(Event(number, "rain" if number % 7 == 3 else None, (keys("wasd"[number % 4]),)))
@@ -72,7 +62,7 @@ async def test_a_history_from_a_snapshot_on_equals_the_whole_one(seed: int) -> N
     dice, engine, journal = random.Random(seed), ScriptedEngine(), MemoryJournal()
     snapshots = MemorySnapshots()
     manager = await managed(engine, journal=journal, snapshots=snapshots, limits=Limits(snapshot_every=3))
-    session = await manager.create(replace(SPEC, pacing=Pacing(to_media_time=False), script=keys("w")))
+    session = await manager.create(replace(SPEC, pacing=UNPACED, script=keys("w")))
     outbox = session.play()
     archive = Archive(journal, snapshots, REDUCERS, 32)
     world = session.info().world
@@ -122,57 +112,56 @@ async def test_waking_a_long_session_costs_what_waking_a_short_one_does() -> Non
     assert await woken_after(400) == await woken_after(40)
 
 
-@pytest.fixture
-async def suspended() -> tuple[SessionManager, MemoryJournal, MemorySnapshots, list[str]]:
+@dataclass(frozen=True)
+class Suspended:
     """A session of five chunks with snapshots behind three and five, and a server that has it asleep."""
-    journal, snapshots = CountingJournal(), MemorySnapshots()
+
+    manager: SessionManager
+    snapshots: MemorySnapshots
+    digests: list[str]
+
+    async def goes_on_undisturbed(self) -> None:
+        digests = self.digests + await walk(await self.manager.awake("s"), 5, 7)
+        assert digests == await walk(await (await managed()).create(S), 0, 7)
+
+
+@pytest.fixture
+async def suspended() -> Suspended:
+    journal, snapshots = MemoryJournal(), MemorySnapshots()
     manager = await managed(journal=journal, snapshots=snapshots, limits=Limits(snapshot_every=3))
     digests = await walk(await manager.create(S), 0, 5)
     await manager.stop()
-    return await managed(journal=journal, snapshots=snapshots), journal, snapshots, digests
-
-
-async def undisturbed(chunks: int) -> list[str]:
-    return await walk(await (await managed()).create(S), 0, chunks)
+    return Suspended(await managed(journal=journal, snapshots=snapshots), snapshots, digests)
 
 
 @pytest.mark.parametrize("spoiled", [b"{", b"{}", b'{"facts": 3, "point": {"epoch": 0}}', b""])
 async def test_a_checkpoint_that_can_not_be_read_costs_time_and_nothing_else(
-    suspended: tuple[SessionManager, MemoryJournal, MemorySnapshots, list[str]], spoiled: bytes
+    suspended: Suspended, spoiled: bytes
 ) -> None:
-    manager, _, snapshots, digests = suspended
-    for key in snapshots.sessions:
-        snapshots.sessions[key] = spoiled
-    digests += await walk(await manager.awake("s"), 5, 7)
-    assert digests == await undisturbed(7)
+    for key in suspended.snapshots.sessions:
+        suspended.snapshots.sessions[key] = spoiled
+    await suspended.goes_on_undisturbed()
 
 
-async def test_a_checkpoint_beyond_the_journal_is_not_believed(
-    suspended: tuple[SessionManager, MemoryJournal, MemorySnapshots, list[str]],
-) -> None:
-    manager, _, snapshots, digests = suspended
-    for key, content in snapshots.sessions.items():
+async def test_a_checkpoint_beyond_the_journal_is_not_believed(suspended: Suspended) -> None:
+    for key, content in suspended.snapshots.sessions.items():
         facts = decode_checkpoint(content).facts
-        snapshots.sessions[key] = content.replace(f'"facts":{facts}'.encode(), b'"facts":999')
-    digests += await walk(await manager.awake("s"), 5, 7)
-    assert digests == await undisturbed(7)
+        suspended.snapshots.sessions[key] = content.replace(f'"facts":{facts}'.encode(), b'"facts":999')
+    await suspended.goes_on_undisturbed()
 
 
 async def test_a_snapshot_that_is_lost_behind_its_checkpoint_costs_time_and_nothing_else(
-    suspended: tuple[SessionManager, MemoryJournal, MemorySnapshots, list[str]],
+    suspended: Suspended,
 ) -> None:
-    manager, _, snapshots, digests = suspended
-    for key in snapshots.data:
-        snapshots.data[key] = b"torn"
-    session = await manager.awake("s")
-    digests += await walk(session, 5, 7)
-    assert digests == await undisturbed(7)
+    for key in suspended.snapshots.data:
+        suspended.snapshots.data[key] = b"torn"
+    await suspended.goes_on_undisturbed()
 
 
 async def test_before_a_checkpoint_it_can_still_be_rewound_and_forked(
-    suspended: tuple[SessionManager, MemoryJournal, MemorySnapshots, list[str]],
+    suspended: Suspended,
 ) -> None:
-    manager, _, _, digests = suspended
+    manager, digests = suspended.manager, suspended.digests
     fork = await manager.fork("s", replace(S, session_id="fork"), 1)
     assert await walk(fork, 1, 4) == digests[1:4]
     head = await manager.fork("s", replace(S, session_id="head"), 5)
@@ -189,13 +178,11 @@ class LosesCommits(MemoryJournal):
 
     lost = False
 
-    def append(self, world: str, expected: int, fact: Fact, at: float) -> asyncio.Future[None]:
+    def _append(self, world: str, expected: int, fact: Fact, at: float) -> None:
         if isinstance(fact, ChunkCommitted) and fact.chunk_index == 2:
             self.lost = True
-            written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            written.set_exception(JournalUnavailable("full"))
-            return written
-        return super().append(world, expected, fact, at)
+            raise JournalUnavailable("full")
+        super()._append(world, expected, fact, at)
 
 
 async def test_no_checkpoint_is_kept_of_what_the_journal_has_lost() -> None:

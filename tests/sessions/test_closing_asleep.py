@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
-from session_fixtures import STEPPED, calm, managed
+from failing_journals import SlowFacts
+from session_fixtures import S, calm, managed
+from session_steps import close_while_it_suspends
 
 from sessions import facts
 from sessions.errors import SessionClosed
-from sessions.facts import Fact
-from sessions.memory_journal import MemoryJournal
-
-S = replace(STEPPED, session_id="s")
-
-
-class SlowFacts(MemoryJournal):
-    """Facts of one kind are durable once `written` is set."""
-
-    def __init__(self, slow: type[Fact]) -> None:
-        super().__init__()
-        self._slow = slow
-        self.written = asyncio.Event()
-
-    def append(self, world: str, expected: int, fact: Fact, at: float) -> asyncio.Future[None]:
-        if not isinstance(fact, self._slow):
-            return super().append(world, expected, fact, at)
-        return asyncio.ensure_future(self._later(world, expected, fact, at))
-
-    async def _later(self, world: str, expected: int, fact: Fact, at: float) -> None:
-        await self.written.wait()
-        await super().append(world, expected, fact, at)
 
 
 async def test_a_session_is_not_woken_while_it_is_closed_in_its_sleep() -> None:
@@ -54,12 +33,7 @@ async def test_a_close_also_ends_a_session_that_is_all_but_suspended() -> None:
     journal = SlowFacts(facts.SessionSuspended)
     manager = await managed(journal=journal)
     session = await manager.create(S)
-    suspending = asyncio.create_task(session.suspend("idle"))
-    await calm()
-    closing = asyncio.create_task(manager.close("s"))
-    await calm()
-    journal.written.set()
-    await asyncio.gather(suspending, closing)
+    await close_while_it_suspends(manager, session, journal.written)
     assert await manager.list() == []
     assert await journal.open_lives() == []
     await manager.stop()

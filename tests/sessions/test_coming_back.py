@@ -6,15 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from session_fixtures import (
-    ManualClock,
-    MemoryRecordings,
-    MemorySnapshots,
-    ScriptedEngine,
-    calm,
-    managed,
-    until,
-)
+from manual_clock import ManualClock
+from memory_stores import MemoryRecordings, MemorySnapshots
+from scripted_engine import ScriptedEngine
+from session_fixtures import calm, managed, until
 from walks import chunks_of, drain, played
 
 from sessions.errors import ChunksGone, NoSuchChunk, TakenOver

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from session_fixtures import ManualClock, MemoryRecordings, ScriptedEngine, calm, managed
-from walks import S, chunks_of, drain, managed_with_one, played
+from manual_clock import ManualClock
+from memory_stores import MemoryRecordings
+from scripted_engine import ScriptedEngine
+from session_fixtures import S, calm, managed
+from session_steps import close_while_it_suspends
+from walks import chunks_of, drain, managed_with_one, played
 
 from sessions.errors import SessionSuspended
 from sessions.memory_journal import MemoryJournal
@@ -46,12 +50,7 @@ async def test_a_close_wins_over_a_suspension() -> None:
     engine = SlowToClose()
     manager = await managed(engine)
     session = await manager.create(S)
-    suspending = asyncio.create_task(session.suspend("disconnected"))
-    await calm()
-    closing = asyncio.create_task(manager.close("s"))
-    await calm()
-    engine.closes.set()
-    await asyncio.gather(suspending, closing)
+    await close_while_it_suspends(manager, session, engine.closes)
     assert session.info().state is SessionState.CLOSED
     assert await manager.list() == []
     assert engine.worlds == {}

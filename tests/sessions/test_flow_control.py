@@ -8,7 +8,10 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from session_fixtures import SPEC, ManualClock, ScriptedEngine, calm, managed, until
+from manual_clock import ManualClock
+from scripted_engine import ScriptedEngine
+from session_fixtures import SPEC, UNPACED, calm, managed, until
+from stream_stage import CHUNK_S
 
 from app.bootstrap import build_reducers
 from engine.api import ChunkCommitted, ChunkReady, Control, Tick
@@ -18,10 +21,9 @@ from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
 from sessions.observer import Observer
 from sessions.outputs import ChunkOutput
-from sessions.spec import Pacing, SessionSpec
+from sessions.spec import SessionSpec
 
-UNPACED = replace(SPEC, pacing=Pacing(to_media_time=False), num_frames=9 + 12 * 19)
-CHUNK_S = 12 / 16
+TWENTY_CHUNKS = replace(SPEC, pacing=UNPACED, num_frames=9 + 12 * 19)
 
 
 class Counting(Observer):
@@ -40,7 +42,7 @@ async def test_a_reader_that_acknowledges_is_at_most_so_many_chunks_behind() -> 
     engine = ScriptedEngine()
     engine.gate.clear()
     manager = await managed(engine, limits=Limits(unacked_chunks=3))
-    outbox = (await manager.create(UNPACED)).play()
+    outbox = (await manager.create(TWENTY_CHUNKS)).play()
     put: list[int] = []
 
     async def read() -> None:
@@ -69,7 +71,7 @@ async def test_a_reader_that_acknowledges_is_at_most_so_many_chunks_behind() -> 
 
 async def test_a_reader_that_never_acknowledges_is_not_held_up() -> None:
     manager = await managed(limits=Limits(unacked_chunks=1))
-    outbox = (await manager.create(UNPACED)).play()
+    outbox = (await manager.create(TWENTY_CHUNKS)).play()
     chunks = [output async for output in outbox if isinstance(output, ChunkOutput)]
     assert len(chunks) == 20
     await manager.stop()
@@ -78,7 +80,7 @@ async def test_a_reader_that_never_acknowledges_is_not_held_up() -> None:
 async def test_what_does_not_reach_who_leaves_is_counted() -> None:
     observer = Counting()
     manager = await managed(observer=observer)
-    session = await manager.create(UNPACED)
+    session = await manager.create(TWENTY_CHUNKS)
     outbox = session.play()
     await until(lambda: outbox.terminal)
     session.leave(outbox)

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from session_fixtures import SPEC, MemorySnapshots, ScriptedEngine, managed, until
+from memory_stores import MemorySnapshots
+from scripted_engine import ScriptedEngine
+from session_fixtures import SPEC, UNPACED, S, managed, until
 from session_steps import press
-from walks import UNPACED, S, chunks_of, undisturbed, walk
+from walks import chunks_of, undisturbed, walk
 
 from sessions.errors import NoSuchChunk
 from sessions.limits import Limits

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import SPEC, STEPPED, KeysReducer, ScriptedEngine, calm, keys, managed, until
-from session_steps import facts_of
+from scripted_engine import ScriptedEngine
+from session_fixtures import REDUCERS, SPEC, STEPPED, UNPACED, calm, keys, managed
+from session_steps import everything, facts_of, misbehave, until_shown
 
 from sessions import facts
 from sessions.errors import JournalCorrupt, SessionError
@@ -18,42 +19,7 @@ from sessions.facts import Fact
 from sessions.history import rebuild
 from sessions.memory_journal import MemoryJournal
 from sessions.protocol import SessionProtocol
-from sessions.session import Session
-from sessions.spec import Pacing
 from sessions.sql_journal import SqlJournal
-
-REDUCERS = {"camera": KeysReducer()}
-
-
-def everything(protocol: SessionProtocol) -> dict[str, object]:
-    """All that a session's future depends on."""
-    return {
-        "state": protocol.state,
-        "epoch": protocol.epoch,
-        "chunk_index": protocol.chunk_index,
-        "floor": protocol.floor,
-        "next": protocol.next_event_id,
-        "pending": [(e.event, e.digest, e.name) for e in protocol._queue.entries],
-        "conditions": protocol._conditions,
-    }
-
-
-async def misbehave(session: Session, dice: random.Random, engine: ScriptedEngine) -> None:
-    """One thing that a client may do at any time."""
-    number = dice.randrange(1000)
-    deed = dice.choice(["event", "event", "interact", "interact", "cancel", "reset", "wait", "hold", "go"])
-    if deed == "event":
-        await session.submit(Event(number, dice.choice([None, "rain"]), (keys(dice.choice("wasd")),)))
-    elif deed == "interact":
-        await session.interact(dice.choice([None, f"evt-{number % 20}"]), dice.choice(["snow", "fog"]))
-    elif deed == "cancel":
-        await session.cancel()
-    elif deed == "reset":
-        await session.reset(resume=dice.random() < 0.7)
-    elif deed in ("hold", "go"):
-        (engine.gate.clear if deed == "hold" else engine.gate.set)()
-    else:
-        await calm(dice.randrange(20))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -63,7 +29,7 @@ async def test_a_session_rebuilt_from_its_journal_equals_the_one_that_wrote_it(
     dice, engine = random.Random(seed), ScriptedEngine()
     journal = MemoryJournal() if seed % 2 else SqlJournal(f"sqlite:///{tmp_path}/journal.db")
     manager = await managed(engine, journal=journal)
-    session = await manager.create(replace(SPEC, pacing=Pacing(to_media_time=False), script=keys("w")))
+    session = await manager.create(replace(SPEC, pacing=UNPACED, script=keys("w")))
     outbox = session.play()
 
     async def read() -> None:
@@ -94,7 +60,7 @@ async def test_a_chunk_that_was_shown_and_not_committed_is_to_be_run_again() -> 
     session = await (await managed(engine, journal=journal)).create(STEPPED)
     await session.submit(Event(1, "rain"))
     chunk = asyncio.create_task(session.run_chunk())
-    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    await until_shown(session)
     rebuilt = rebuild(await facts_of(journal, session), REDUCERS).protocol
     assert rebuilt.flight is not None
     assert rebuilt.flight.tick == engine.ticks[0]

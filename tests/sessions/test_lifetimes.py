@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, calm, managed, until
+from manual_clock import ManualClock
+from scripted_engine import ScriptedEngine
+from session_fixtures import SPEC, STEPPED, calm, managed, until
 
 from sessions.errors import SessionClosed
 from sessions.limits import Limits

@@ -6,9 +6,12 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from session_fixtures import SPEC, ManualClock, MemorySnapshots, Mortal, ScriptedEngine, calm, managed, until
-from session_steps import press
-from walks import UNPACED, S, chunks_of, drain, undisturbed, walk
+from manual_clock import ManualClock
+from memory_stores import MemorySnapshots
+from scripted_engine import Mortal, ScriptedEngine
+from session_fixtures import SPEC, UNPACED, S, calm, managed, until
+from session_steps import press, until_shown
+from walks import chunks_of, drain, undisturbed, walk
 
 from engine.api import Tick
 from sessions import facts
@@ -47,7 +50,7 @@ async def test_a_chunk_that_was_shown_is_not_shown_again_but_committed() -> None
     session = await manager.create(replace(SPEC, session_id="s", pacing=UNPACED, num_frames=9 + 12 * 3))
     engine.commits.clear()
     outbox = session.play()
-    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    await until_shown(session)
     engine.die()
     engine.come_back()
     engine.commits.set()
@@ -110,7 +113,7 @@ async def test_a_stream_commits_what_was_shown_before_its_engine_stayed_away() -
     session = await manager.create(S)
     engine.commits.clear()
     chunk = asyncio.create_task(session.run_chunk())
-    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    await until_shown(session)
     engine.die()
     engine.commits.set()
     with pytest.raises(EngineUnavailable):

@@ -1,20 +1,15 @@
+"""Sessions come, are found and listed, and end with their server."""
+
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 
 import pytest
-from session_fixtures import (
-    SPEC,
-    STEPPED,
-    KeysReducer,
-    ManualClock,
-    ScriptedEngine,
-    calm,
-    keys,
-    managed,
-    until,
-)
+from failing_journals import FullJournal
+from manual_clock import ManualClock
+from scripted_engine import ScriptedEngine
+from session_fixtures import REDUCERS, SPEC, calm, keys, managed, until
 
 from engine.api import CloseFailed, EngineLost, EngineState, OpenWorld, Tick, WorldRefused
 from sessions import facts
@@ -25,13 +20,11 @@ from sessions.errors import (
     InvalidControl,
     InvalidSpec,
     JournalUnavailable,
-    SessionClosed,
     SessionExists,
     SessionSuspended,
     SessionTombstoned,
     UnknownSession,
 )
-from sessions.facts import Fact
 from sessions.limits import Limits
 from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
@@ -88,107 +81,6 @@ class SlowOpening(ScriptedEngine):
     async def open_world(self, request: OpenWorld) -> None:
         await self.opens.wait()
         await super().open_world(request)
-
-
-async def test_a_closed_id_can_be_used_again_as_another_instance() -> None:
-    manager = await managed()
-    first = await manager.create(replace(STEPPED, session_id="s"))
-    await first.run_chunk()
-    await manager.close("s")
-    with pytest.raises(SessionClosed):
-        manager.get("s")
-    second = await manager.create(replace(STEPPED, session_id="s"))
-    assert second.info().world != first.info().world
-    assert second.info().chunk_index == 0
-    await manager.stop()
-
-
-async def test_close_is_idempotent_also_from_two_sides_at_once() -> None:
-    engine = ScriptedEngine()
-    manager = await managed(engine)
-    session = await manager.create(replace(SPEC, session_id="s"))
-    await asyncio.gather(session.close(), manager.close("s"), session.close("other"))
-    await manager.close("s")
-    await session.close()
-    assert engine.log == ["open", "close"]
-    with pytest.raises(UnknownSession):
-        await manager.close("nobody")
-    await manager.stop()
-
-
-async def test_an_id_that_was_closed_long_ago_is_closed_still() -> None:
-    manager = await managed(limits=Limits(remembered_ids=1))
-    for session_id in ("a", "b"):
-        await manager.create(replace(SPEC, session_id=session_id))
-        await manager.close(session_id)
-    with pytest.raises(UnknownSession):
-        manager.get("a")
-    await manager.close("a")  # the journal remembers
-    await manager.stop()
-
-
-class StuckClose(ScriptedEngine):
-    stuck = True
-
-    async def close_world(self, world: str) -> None:
-        if self.stuck:
-            raise CloseFailed("3 pages are still leased")
-        await super().close_world(world)
-
-
-async def test_a_world_that_can_not_be_released_is_a_tombstone_until_a_retry_succeeds() -> None:
-    engine = StuckClose()
-    manager = await managed(engine)
-    session = await manager.create(replace(SPEC, session_id="s"))
-    for _ in range(2):
-        with pytest.raises(SessionTombstoned, match="3 pages"):
-            await manager.close("s")
-    info = manager.get("s").info()
-    assert (info.state, info.reason) == (SessionState.CLEANUP_FAILED, "3 pages are still leased")
-    with pytest.raises(SessionTombstoned):
-        await manager.create(replace(SPEC, session_id="s"))
-    with pytest.raises(SessionTombstoned):
-        await session.reset()
-    engine.stuck = False
-    await manager.close("s")
-    assert session.info().state is SessionState.CLOSED
-    await manager.create(replace(SPEC, session_id="s"))
-    await manager.stop()
-
-
-async def test_a_session_that_can_not_be_put_away_for_another_does_not_give_the_other_its_error() -> None:
-    engine = StuckClose()
-    manager = await managed(engine, limits=Limits(sessions=1))
-    await manager.create(replace(STEPPED, session_id="old"))
-    with pytest.raises(CapacityExceeded):
-        await manager.create(replace(STEPPED, session_id="new"))
-    engine.stuck = False
-    await manager.stop()
-
-
-class BrokenClose(ScriptedEngine):
-    async def close_world(self, world: str) -> None:
-        raise ZeroDivisionError
-
-
-async def test_an_engine_that_breaks_while_it_closes_leaves_a_tombstone_too() -> None:
-    manager = await managed(BrokenClose())
-    session = await manager.create(SPEC)
-    with pytest.raises(SessionTombstoned, match="ZeroDivisionError"):
-        await session.close()
-    assert session.info().state is SessionState.CLEANUP_FAILED
-
-
-class SilentClose(ScriptedEngine):
-    async def close_world(self, world: str) -> None:
-        await asyncio.Event().wait()
-
-
-async def test_a_close_that_takes_too_long_says_what_is_pending() -> None:
-    manager = await managed(SilentClose(), limits=Limits(close_s=0.01))
-    session = await manager.create(SPEC)
-    with pytest.raises(SessionTombstoned, match=r"longer than 0\.01 s; pending: the engine's answer"):
-        await session.close()
 
 
 @pytest.mark.parametrize(
@@ -256,7 +148,7 @@ async def test_more_busy_sessions_than_the_engine_or_the_limit_has_room_for_are_
 
 async def test_without_a_ready_engine_nothing_is_opened() -> None:
     engine = ScriptedEngine()
-    manager = SessionManager(engine, MemoryJournal(), {"camera": KeysReducer()})
+    manager = SessionManager(engine, MemoryJournal(), REDUCERS)
     with pytest.raises(EngineUnavailable, match="starting"):
         await manager.create(SPEC)
     await manager.start()
@@ -280,19 +172,6 @@ async def test_whoever_gives_up_while_a_session_opens_leaves_none_behind() -> No
     await manager.create(replace(SPEC, session_id="s"))
 
 
-class FullJournal(MemoryJournal):
-    """Refuses facts of one kind."""
-
-    def __init__(self, kind: type[Fact]) -> None:
-        super().__init__()
-        self.kind: type[Fact] | None = kind
-
-    def _append(self, world: str, expected: int, fact: Fact, at: float) -> None:
-        if self.kind is not None and isinstance(fact, self.kind):
-            raise JournalUnavailable("the disk is full")
-        super()._append(world, expected, fact, at)
-
-
 async def test_a_session_that_can_not_be_journalled_is_not_opened() -> None:
     engine = ScriptedEngine()
     journal = FullJournal(facts.SessionOpened)
@@ -300,17 +179,8 @@ async def test_a_session_that_can_not_be_journalled_is_not_opened() -> None:
     with pytest.raises(JournalUnavailable):
         await manager.create(replace(SPEC, session_id="s"))
     assert engine.worlds == {}
-    journal.kind = None
+    journal.full = False
     await manager.create(replace(SPEC, session_id="s"))
-
-
-async def test_a_close_that_can_not_be_journalled_closes_all_the_same() -> None:
-    engine = ScriptedEngine()
-    manager = await managed(engine, journal=FullJournal(facts.SessionClosed))
-    session = await manager.create(SPEC)
-    await session.close()
-    assert session.info().state is SessionState.CLOSED
-    assert engine.worlds == {}
 
 
 async def test_sessions_are_listed_in_order_by_state_owner_and_page() -> None:
@@ -382,35 +252,6 @@ async def test_what_a_former_server_left_open_is_suspended_at_the_start() -> Non
         after.get("s")
     with pytest.raises(SessionExists):
         await after.create(replace(SPEC, session_id="s"))
-    await after.close("s")
-    await after.create(replace(SPEC, session_id="s"))
-
-
-async def test_a_tombstone_survives_a_restart_until_its_close_is_retried() -> None:
-    journal = MemoryJournal()
-    before = await managed(StuckClose(), journal=journal)
-    await before.create(replace(SPEC, session_id="s"))
-    with pytest.raises(SessionTombstoned):
-        await before.close("s")
-    after = await managed(journal=journal)
-    assert (await after.info("s")).state is SessionState.CLEANUP_FAILED
-    with pytest.raises(SessionTombstoned):
-        await after.create(replace(SPEC, session_id="s"))
-    with pytest.raises(SessionTombstoned):
-        await (await after.awake("s")).reset(resume=True)
-    with pytest.raises(SessionTombstoned):
-        await after.create(replace(SPEC, session_id="s"))
-    await after.close("s")
-    await after.create(replace(SPEC, session_id="s"))
-
-
-async def test_a_tombstone_of_a_former_server_is_closed_without_being_woken() -> None:
-    journal = MemoryJournal()
-    before = await managed(StuckClose(), journal=journal)
-    await before.create(replace(SPEC, session_id="s"))
-    with pytest.raises(SessionTombstoned):
-        await before.close("s")
-    after = await managed(journal=journal)
     await after.close("s")
     await after.create(replace(SPEC, session_id="s"))
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from session_fixtures import ScriptedWorld, calm, picture
+from scripted_engine import ScriptedWorld, picture
+from session_fixtures import calm
 
 from engine.api import OpenWorld, StageTimes, Tick
 from sessions.outbox import Outbox

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from session_fixtures import SPEC, ManualClock
+from manual_clock import ManualClock
+from session_fixtures import SPEC
 
 from sessions import facts
 from sessions.errors import JournalUnavailable

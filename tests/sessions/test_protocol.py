@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from session_fixtures import KeysReducer, keys
+from session_fixtures import REDUCERS, KeysReducer, keys
 from session_steps import press
 
 from engine.api import Control, Tick
@@ -29,11 +29,14 @@ from sessions.state import SessionState
 
 @pytest.fixture
 def protocol() -> SessionProtocol:
-    return SessionProtocol("s", "world", "a meadow", {"camera": KeysReducer()})
+    return SessionProtocol("s", "world", "a meadow", REDUCERS)
 
 
 def run(protocol: SessionProtocol, event_ids: list[int] | None = None) -> Tick:
-    tick = protocol.begin("r", event_ids)
+    return finish(protocol, protocol.begin("r", event_ids))
+
+
+def finish(protocol: SessionProtocol, tick: Tick) -> Tick:
     protocol.ready(tick)
     protocol.show()
     protocol.commit(tick)
@@ -71,9 +74,7 @@ def test_events_apply_sorted_whatever_the_order_they_came_in(protocol: SessionPr
 def test_events_that_arrive_while_a_chunk_runs_wait_for_the_next(protocol: SessionProtocol) -> None:
     tick = protocol.begin("r")
     protocol.accept(press(1, "w"))
-    protocol.ready(tick)
-    protocol.show()
-    protocol.commit(tick)
+    finish(protocol, tick)
     assert tick.event_ids == ()
     assert run(protocol).event_ids == (1,)
 
@@ -88,9 +89,7 @@ def test_the_same_id_and_payload_is_a_duplicate_while_pending_in_flight_and_appl
     tick = protocol.begin("r")
     assert not protocol.knows_of(1)
     assert protocol.accept(event) is Acceptance.DUPLICATE
-    protocol.ready(tick)
-    protocol.show()
-    protocol.commit(tick)
+    finish(protocol, tick)
     assert protocol.knows_of(1)
     assert protocol.accept(event, known_digest=digest) is Acceptance.DUPLICATE
     protocol.reset()
@@ -167,7 +166,7 @@ def test_a_bad_control_is_refused_when_it_comes_and_harms_nothing(
 
 def test_a_rolled_back_chunk_leaves_no_trace(protocol: SessionProtocol) -> None:
     protocol.accept(Event(1, "rain", (keys("w"),)))
-    undisturbed = SessionProtocol("s", "world", "a meadow", {"camera": KeysReducer()})
+    undisturbed = SessionProtocol("s", "world", "a meadow", REDUCERS)
     undisturbed.accept(Event(1, "rain", (keys("w"),)))
     protocol.begin("r")
     protocol.accept(press(2, "d"))
@@ -246,7 +245,7 @@ def test_after_a_reset_the_next_chunk_waits_for_a_prompt(protocol: SessionProtoc
 
 
 def test_a_reset_that_resumes_opens_as_the_session_did() -> None:
-    protocol = SessionProtocol("s", "w", "a meadow", {"camera": KeysReducer()}, script=keys("w"))
+    protocol = SessionProtocol("s", "w", "a meadow", REDUCERS, script=keys("w"))
     opening = run(protocol)
     protocol.accept(Event(1, "rain", (keys("d"),)))
     run(protocol)

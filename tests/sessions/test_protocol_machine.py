@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from session_fixtures import KeysReducer, keys
+from session_fixtures import REDUCERS, keys
 
 from sessions.entry import make_entry
 from sessions.errors import EventIdConflict, QueueFull, StaleEvent
@@ -21,7 +21,7 @@ class Rules(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.protocol = SessionProtocol("s", "w", "a meadow", {"camera": KeysReducer()}, pending_limit=4)
+        self.protocol = SessionProtocol("s", "w", "a meadow", REDUCERS, pending_limit=4)
         self.known: dict[int, Event] = {}
         self.pending: set[int] = set()
         self.flight: set[int] | None = None

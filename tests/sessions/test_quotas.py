@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import SPEC, STEPPED, ManualClock, ScriptedEngine, calm, managed, until
+from manual_clock import ManualClock
+from scripted_engine import ScriptedEngine
+from session_fixtures import SPEC, STEPPED, calm, managed, until
 
 from sessions.errors import QuotaExceeded, QuotaSpent, RateLimited, StorageUnavailable
 from sessions.events import Acceptance, Event

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import STEPPED, KeysReducer, ScriptedEngine, keys, managed
+from scripted_engine import ScriptedEngine
+from session_fixtures import REDUCERS, S, keys, managed
 
 from engine.api import OpenWorld
 from engine.camera.reducer import CameraReducer
@@ -19,9 +20,6 @@ from sessions.memory_journal import MemoryJournal
 from sessions.replay import ReplayedChunk, replay_of
 from sessions.session import Session
 from sessions.sql_journal import SqlJournal
-
-S = replace(STEPPED, session_id="s")
-REDUCERS = {"camera": KeysReducer()}
 
 
 async def replayed(engine: ScriptedEngine, journal: MemoryJournal, session_id: str) -> list[ReplayedChunk]:

@@ -6,9 +6,12 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from session_fixtures import ManualClock, MemorySnapshots, ScriptedEngine, managed, until
+from manual_clock import ManualClock
+from memory_stores import MemorySnapshots
+from scripted_engine import ScriptedEngine
+from session_fixtures import S, managed, until
 from session_steps import press
-from walks import S, drain
+from walks import drain
 
 from sessions.errors import CapacityExceeded
 from sessions.limits import Limits

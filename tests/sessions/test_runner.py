@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from session_fixtures import SPEC, ScriptedEngine, managed
+from scripted_engine import ScriptedEngine
+from session_fixtures import SPEC, managed
 
 from engine.api import Tick
 from sessions.observer import ChunkTimes, Observer

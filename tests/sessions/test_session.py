@@ -7,24 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import (
-    SPEC,
-    STEPPED,
-    ManualClock,
-    ScriptedEngine,
-    calm,
-    keys,
-    managed,
-    until,
-)
-from session_steps import facts_of, frames, press
-from test_manager import FullJournal
+from failing_journals import FullJournal
+from manual_clock import ManualClock
+from scripted_engine import ScriptedEngine
+from session_fixtures import SPEC, STEPPED, calm, keys, managed, until
+from session_steps import facts_of, frames, press, with_chunk_shown
 
-from engine.api import (
-    ChunkCommitted,
-    Control,
-    Tick,
-)
+from engine.api import ChunkCommitted, Control, Tick
 from sessions import facts
 from sessions.errors import (
     AlreadyPlaying,
@@ -153,7 +142,7 @@ async def test_a_full_disk_fails_the_event_and_not_the_session() -> None:
     with pytest.raises(JournalUnavailable):
         await session.submit(press(1, "w"))
     assert (await session.run_chunk()).tick.event_ids == ()
-    journal.kind = None
+    journal.full = False
     assert await session.submit(press(1, "w")) is Acceptance.ACCEPTED
     assert (await session.run_chunk()).tick.event_ids == (1,)
 
@@ -164,7 +153,7 @@ async def test_pixels_do_not_leave_without_their_tick_in_the_journal() -> None:
     with pytest.raises(JournalUnavailable):
         await session.run_chunk()
     assert session.audience.tape.last is None
-    journal.kind = None
+    journal.full = False
     chunk = await session.run_chunk()
     assert (chunk.tick.epoch, chunk.transport_index) == (0, 0)
 
@@ -233,10 +222,7 @@ async def test_cancelling_nothing_does_nothing() -> None:
 
 async def test_once_its_pixels_have_left_a_cancel_waits_for_the_commit() -> None:
     engine = ScriptedEngine()
-    engine.commits.clear()
-    session = await (await managed(engine)).create(STEPPED)
-    chunk = asyncio.create_task(session.run_chunk())
-    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    session, chunk = await with_chunk_shown(engine)
     cancel = asyncio.create_task(session.cancel())
     await calm()
     assert not cancel.done()

@@ -6,53 +6,16 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from session_fixtures import (
-    STEPPED,
-    KeysReducer,
-    ScriptedEngine,
-    managed,
-)
+from scripted_engine import Failing, ScriptedEngine
+from session_fixtures import STEPPED, KeysReducer, managed
 from session_steps import facts_of, frames, press
 
-from engine.api import (
-    ChunkCommitted,
-    ChunkFailed,
-    ChunkReady,
-    EncodedChunk,
-    FrozenJson,
-    Tick,
-)
+from engine.api import ChunkCommitted, ChunkFailed, ChunkReady, FrozenJson, Tick
 from sessions import facts
-from sessions.errors import (
-    EchoMismatch,
-    SessionFailed,
-)
+from sessions.errors import EchoMismatch, SessionFailed
 from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
 from sessions.state import SessionState
-
-
-class Failing(ScriptedEngine):
-    """Raises in one stage of one chunk."""
-
-    def __init__(self, stage: str, error: Exception, chunk: int = 1) -> None:
-        super().__init__()
-        self.stage, self.error, self.chunk = stage, error, chunk
-
-    def check(self, stage: str, tick: Tick) -> None:
-        if stage == self.stage and tick.chunk_index == self.chunk and tick.epoch == 0:
-            raise self.error
-
-    async def probe(self, tick: Tick) -> None:
-        self.check("probe", tick)
-
-    async def ready(self, tick: Tick, media: EncodedChunk) -> ChunkReady:
-        self.check("ready", tick)
-        return await super().ready(tick, media)
-
-    async def commit(self, tick: Tick) -> ChunkCommitted:
-        self.check("commit", tick)
-        return await super().commit(tick)
 
 
 @pytest.mark.parametrize("stage", ["probe", "ready", "commit"])

@@ -5,14 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from session_fixtures import (
-    STEPPED,
-    ScriptedEngine,
-    calm,
-    managed,
-    until,
-)
-from session_steps import frames, press
+from scripted_engine import ScriptedEngine
+from session_fixtures import STEPPED, calm, managed, until
+from session_steps import frames, press, with_chunk_shown
 
 from sessions import facts
 from sessions.errors import (
@@ -71,10 +66,7 @@ async def test_a_reset_cancels_the_chunk_in_flight() -> None:
 
 async def test_events_that_come_during_a_reset_belong_to_the_new_epoch() -> None:
     engine = ScriptedEngine()
-    engine.commits.clear()
-    session = await (await managed(engine)).create(STEPPED)
-    chunk = asyncio.create_task(session.run_chunk())
-    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    session, chunk = await with_chunk_shown(engine)
     reset = asyncio.create_task(session.reset())
     await calm()
     assert not reset.done()
@@ -89,10 +81,7 @@ async def test_events_that_come_during_a_reset_belong_to_the_new_epoch() -> None
 
 async def test_a_chunk_that_waits_for_its_turn_lets_a_reset_go_first() -> None:
     engine = ScriptedEngine()
-    engine.commits.clear()
-    session = await (await managed(engine)).create(STEPPED)
-    first = asyncio.create_task(session.run_chunk())
-    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    session, first = await with_chunk_shown(engine)
     second = asyncio.create_task(session.run_chunk())
     await calm()
     reset = asyncio.create_task(session.reset(resume=True))
@@ -202,10 +191,7 @@ async def test_closing_gives_up_the_chunk_in_flight() -> None:
 
 async def test_closing_during_a_reset_leaves_no_world() -> None:
     engine = ScriptedEngine()
-    engine.commits.clear()
-    session = await (await managed(engine)).create(STEPPED)
-    chunk = asyncio.create_task(session.run_chunk())
-    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    session, chunk = await with_chunk_shown(engine)
     reset = asyncio.create_task(session.reset())
     await calm()
     close = asyncio.create_task(session.close())

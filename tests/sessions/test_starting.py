@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
-from session_fixtures import STEPPED, KeysReducer, ScriptedEngine, calm, managed
+from scripted_engine import ScriptedEngine
+from session_fixtures import REDUCERS, S, calm, managed
 
 from sessions.errors import EngineUnavailable
 from sessions.journal import Life
 from sessions.manager import SessionManager
 from sessions.memory_journal import MemoryJournal
 from sessions.state import SessionState
-
-S = replace(STEPPED, session_id="s")
 
 
 class SlowLives(MemoryJournal):
@@ -50,7 +48,7 @@ async def test_nobody_hears_that_a_session_is_gone_before_its_server_knows(
     await before.create(S)
     await before.stop()
     journal.found.clear()
-    manager = SessionManager(ScriptedEngine(), journal, {"camera": KeysReducer()})
+    manager = SessionManager(ScriptedEngine(), journal, REDUCERS)
     starting = asyncio.create_task(manager.start())
     await calm()
     with pytest.raises(EngineUnavailable, match="the server is starting"):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from session_fixtures import STEPPED, ScriptedEngine, calm, keys, managed, until
-from stream_stage import Viewer, stage
+from scripted_engine import ScriptedEngine
+from session_fixtures import STEPPED, calm, keys, managed, until
+from stream_stage import Stage, Viewer, stage
 
 from sessions.events import Event
-from sessions.outputs import (
-    Done,
-)
+from sessions.outputs import Done
 from sessions.spec import SessionSpec
 
 
@@ -110,6 +109,15 @@ def scripted(chunks: int) -> SessionSpec:
     return replace(STEPPED, script=keys("script", *["w"] * chunks))
 
 
+async def held_at_its_first_step(spec: SessionSpec) -> Stage:
+    """Until `engine.gate` lets it go."""
+    engine = ScriptedEngine()
+    engine.gate.clear()
+    play = await stage(spec, engine)
+    await until(lambda: engine.ticks)
+    return play
+
+
 async def test_a_stepped_stream_plays_its_script_and_then_one_chunk_per_event() -> None:
     play = await stage(scripted(3))
     await play.viewer.saw(3)
@@ -127,12 +135,9 @@ async def test_a_stepped_stream_plays_its_script_and_then_one_chunk_per_event() 
 
 
 async def test_a_scripted_step_that_is_cancelled_or_rewound_waits_for_an_event() -> None:
-    engine = ScriptedEngine()
-    engine.gate.clear()
-    play = await stage(scripted(2), engine)
-    await until(lambda: engine.ticks)
+    play = await held_at_its_first_step(scripted(2))
     assert await play.session.cancel()
-    engine.gate.set()
+    play.engine.gate.set()
     await calm(200)
     assert play.viewer.chunks == []
     await play.session.interact("evt-a", "rain")
@@ -146,12 +151,9 @@ async def test_a_scripted_step_that_is_cancelled_or_rewound_waits_for_an_event()
 
 
 async def test_a_camera_of_the_viewers_own_ends_a_stepped_script() -> None:
-    engine = ScriptedEngine()
-    engine.gate.clear()
-    play = await stage(scripted(5), engine)
-    await until(lambda: engine.ticks)
+    play = await held_at_its_first_step(scripted(5))
     await play.session.interact("evt-a", None, (keys("d"),))
-    engine.gate.set()
+    play.engine.gate.set()
     await play.viewer.saw(2)
     await calm(200)
     assert [chunk.started_event_ids for chunk in play.viewer.chunks] == [(), ("evt-a",)]

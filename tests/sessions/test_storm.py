@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import SPEC, ManualClock, Mortal, calm, keys, managed, until
+from manual_clock import ManualClock
+from scripted_engine import Mortal
+from session_fixtures import SPEC, calm, keys, managed, until
 
 from engine.api import ChunkFailed, EngineState, Tick
 from sessions.errors import SessionError

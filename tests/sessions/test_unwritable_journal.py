@@ -6,34 +6,23 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from session_fixtures import MemorySnapshots, ScriptedEngine, calm, managed, until
-from session_steps import press
-from walks import S, chunks_of, drain, played, undisturbed, walk
+from failing_journals import FullJournal
+from memory_stores import MemorySnapshots
+from scripted_engine import ScriptedEngine
+from session_fixtures import S, calm, managed, until
+from session_steps import press, until_shown
+from walks import chunks_of, drain, played, undisturbed, walk
 
 from sessions import facts
 from sessions.errors import JournalUnavailable
 from sessions.limits import Limits
-from sessions.memory_journal import MemoryJournal
 from sessions.outputs import Failed
 from sessions.snapshots import Point
 from sessions.state import SessionState
 
 
-class Filling(MemoryJournal):
-    """Can't be written while it is `full`."""
-
-    full = False
-
-    def append(self, world: str, expected: int, fact: facts.Fact, at: float) -> asyncio.Future[None]:
-        if not self.full:
-            return super().append(world, expected, fact, at)
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        written.set_exception(JournalUnavailable("database or disk is full"))
-        return written
-
-
 async def test_a_chunk_whose_tick_can_not_be_written_is_not_shown_and_the_session_goes_on() -> None:
-    journal, engine = Filling(), ScriptedEngine()
+    journal, engine = FullJournal(full=False), ScriptedEngine()
     manager = await managed(engine, journal=journal, snapshots=MemorySnapshots())
     session = await manager.create(S)
     digests = await walk(session, 0, 3)
@@ -55,14 +44,14 @@ async def test_a_chunk_whose_tick_can_not_be_written_is_not_shown_and_the_sessio
 
 
 async def test_a_commit_that_can_not_be_written_is_written_later() -> None:
-    journal, engine, snapshots = Filling(), ScriptedEngine(), MemorySnapshots()
+    journal, engine, snapshots = FullJournal(full=False), ScriptedEngine(), MemorySnapshots()
     manager = await managed(engine, journal=journal, snapshots=snapshots, limits=Limits(snapshot_every=1))
     session = await manager.create(S)
     world, digests = session.info().world, await walk(session, 0, 1)
     engine.commits.clear()
     await session.submit(press(1, "a"))
     chunk = asyncio.create_task(session.run_chunk())
-    await until(lambda: session._protocol.flight and session._protocol.flight.shown)
+    await until_shown(session)
     journal.full = True
     engine.commits.set()
     digests.append((await chunk).media.digest)
@@ -87,7 +76,7 @@ async def test_a_commit_that_can_not_be_written_is_written_later() -> None:
 
 
 async def test_a_stream_whose_tick_can_not_be_written_ends_and_may_be_resumed() -> None:
-    journal, engine = Filling(), ScriptedEngine()
+    journal, engine = FullJournal(full=False), ScriptedEngine()
     manager = await managed(engine, journal=journal)
     session, outbox = await played(manager, 2)
     engine.gate.clear()
@@ -105,7 +94,7 @@ async def test_a_stream_whose_tick_can_not_be_written_ends_and_may_be_resumed() 
 
 
 async def test_a_fork_waits_for_the_commit_that_its_history_leads_to() -> None:
-    journal, engine = Filling(), ScriptedEngine()
+    journal, engine = FullJournal(full=False), ScriptedEngine()
     session = await (manager := await managed(engine, journal=journal)).create(S)
     await walk(session, 0, 1)
     engine.commits.clear()
@@ -123,7 +112,7 @@ async def test_a_fork_waits_for_the_commit_that_its_history_leads_to() -> None:
 
 @pytest.mark.parametrize("again", [True, False])
 async def test_a_reset_that_can_not_be_written_can_be_asked_for_again(again: bool) -> None:
-    journal = Filling()
+    journal = FullJournal(full=False)
     manager = await managed(journal=journal)
     session = await manager.create(S)
     digests = await walk(session, 0, 2)

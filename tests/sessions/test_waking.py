@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from session_fixtures import MemoryRecordings, MemorySnapshots, ScriptedEngine, calm, managed, until
+from memory_stores import MemoryRecordings, MemorySnapshots
+from scripted_engine import ScriptedEngine
+from session_fixtures import S, calm, managed, until
 from session_steps import press
-from walks import S, chunks_of, drain, undisturbed, walk
+from walks import chunks_of, drain, undisturbed, walk
 
 from engine.api import OpenWorld
 from sessions.errors import EventIdConflict, JournalCorrupt, ReplayDiverged, SessionClosed, SessionSuspended

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
-from session_fixtures import STEPPED, calm, managed, until
+from session_fixtures import S, calm, managed, until
 from session_steps import press
 
 from sessions.manager import SessionManager
@@ -14,10 +13,6 @@ from sessions.memory_journal import MemoryJournal
 from sessions.outbox import Outbox
 from sessions.outputs import ChunkOutput
 from sessions.session import Session
-from sessions.spec import Pacing
-
-UNPACED = Pacing(to_media_time=False)
-S = replace(STEPPED, session_id="s")
 
 
 async def walk(session: Session, first: int, last: int) -> list[str]:

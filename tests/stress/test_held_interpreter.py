@@ -50,6 +50,12 @@ async def live(stream: Stream, every_s: float, until: asyncio.Event) -> tuple[in
     return chunks, pongs
 
 
+async def stopped(stream: Stream) -> None:
+    """Stop it and read to its end: a socket that nobody reads takes its whole close timeout."""
+    await stream.send("session.stop")
+    assert (await stream.done())["stopped"]
+
+
 async def poll_health(url: str, until: asyncio.Event) -> list[float]:
     """Seconds of each answer, one every 20 ms."""
     taken = []
@@ -106,6 +112,7 @@ async def held(tmp_path: Path, seconds: float, live_sessions: int, **limits: flo
         for stream in streams:  # nobody was dropped, and each goes on
             assert (await stream.chunk()).data
         assert server.edge.manager.awake_count == len(streams)
+        await asyncio.gather(*map(stopped, streams))
         return await polling
 
 
