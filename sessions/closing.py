@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
-from sessions.errors import StorageUnavailable, UnknownSession
+from sessions.errors import UnknownSession
 from sessions.journal import Journal
 from sessions.register import Register
-from sessions.snapshots import SnapshotStore
+from sessions.snapshots import SnapshotStore, discard_or_warn
 from sessions.tasks import outlasting
-
-log = logging.getLogger(__name__)
 
 
 class Closing:
@@ -53,11 +50,4 @@ class Closing:
         world = sleepers.world_of(session_id)
         await sleepers.close(session_id, reason)
         self._register.remember(session_id)
-        await self._discard(world)
-
-    async def _discard(self, world: str) -> None:
-        if self._snapshots is not None:
-            try:
-                await self._snapshots.discard(world)
-            except StorageUnavailable as error:
-                log.warning("old snapshots of %s were not removed: %s", world, error)
+        await discard_or_warn(self._snapshots, world)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from engine.api import Control
 from sessions import facts
 from sessions.entry import Entry, make_entry
-from sessions.errors import QuotaExceeded, SessionError
+from sessions.errors import SessionError
 from sessions.events import Acceptance, Event
 from sessions.journal import KnownEvent
 from sessions.names import RecentNames
@@ -18,6 +19,19 @@ from sessions.protocol import SessionProtocol
 from sessions.services import Services
 from sessions.standing import Standing
 from sessions.tasks import to_the_end
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """Where a session stands, and how many of its life's facts lead there.
+
+    `durable` is done once they are durable, and failed where the journal has lost one of them; None where
+    nothing was written since the session was woken.
+    """
+
+    standing: Standing
+    facts: int
+    durable: asyncio.Future[None] | None
 
 
 class Intake:
@@ -56,13 +70,11 @@ class Intake:
         self._check_quotas()
         return await to_the_end(self._take_named(name, prompt, controls))
 
-    async def standing(self) -> tuple[Standing, int, asyncio.Future[None] | None] | None:
-        """Where the session stands, how many facts lead there, and when they are durable; None where it does
-        not stand between chunks.
-        """
+    async def stood(self) -> Stood | None:
+        """Where the session stands; None where that is not between chunks."""
         async with self.lock:  # no event is on its way
             standing = self._protocol.standing()
-            return None if standing is None else (standing, self._pen.count, self._pen.last)
+            return None if standing is None else Stood(standing, self._pen.count, self._pen.last)
 
     async def _take(self, event: Event) -> Acceptance:
         with self._observed():
@@ -95,11 +107,8 @@ class Intake:
 
     def _check_quotas(self) -> None:
         """Raise `RateLimited` where the owner sends events too fast."""
-        try:
+        with self._observed():
             self._services.meter.check_event(self._owner)
-        except QuotaExceeded as refusal:
-            self._services.observer.event_taken(refusal.code)
-            raise
 
     @contextmanager
     def _observed(self) -> Iterator[None]:

@@ -18,25 +18,23 @@ from sessions.errors import (
     WorldLost,
 )
 from sessions.history import BeforeCheckpoint, History
+from sessions.intake import Stood
 from sessions.outputs import ChunkOutput
 from sessions.protocol import SessionProtocol
 from sessions.readiness import engine_ready
 from sessions.runner import ChunkRunner
 from sessions.services import Services
-from sessions.snapshots import Point
-from sessions.standing import Standing
+from sessions.snapshots import Point, discard_or_warn
 from sessions.world import World
 
 log = logging.getLogger(__name__)
-
-Stood = tuple[Standing, int, asyncio.Future[None] | None] | None  # see `Intake.standing`
 
 
 class Keeper:
     """All calls but `lost` are made by whoever has the session's turn.
 
-    `point` is where the world's own line of chunks stands: there a snapshot is of use. `standing` is
-    `Intake.standing`.
+    `point` is where the world's own line of chunks stands: there a snapshot is of use. `stood` is
+    `Intake.stood`.
     """
 
     def __init__(
@@ -46,10 +44,10 @@ class Keeper:
         protocol: SessionProtocol,
         runner: ChunkRunner,
         audience: Audience,
-        standing: Callable[[], Awaitable[Stood]],
+        stood: Callable[[], Awaitable[Stood | None]],
     ) -> None:
         self.point: Point | None = None
-        self._standing = standing
+        self._stood = stood
         self._services = services
         self._limits = services.limits
         self._world = world
@@ -175,10 +173,9 @@ class Keeper:
         except SessionError as error:
             log.warning("no snapshot of %s: %s", self._world.name, error)
             return
-        standing = await self._standing()
-        self._saving = asyncio.create_task(self._save(point, data, standing))
+        self._saving = asyncio.create_task(self._save(point, data, await self._stood()))
 
-    async def _save(self, point: Point, data: bytes, stood: Stood) -> None:
+    async def _save(self, point: Point, data: bytes, stood: Stood | None) -> None:
         assert self._services.snapshots is not None
         session = await self._checkpoint(point, stood)
         try:
@@ -186,33 +183,27 @@ class Keeper:
         except StorageUnavailable as error:
             log.warning("a snapshot of %s was not written: %s", self._world.name, error)
 
-    async def _checkpoint(self, point: Point, stood: Stood) -> bytes:
+    async def _checkpoint(self, point: Point, stood: Stood | None) -> bytes:
         """Where the session stands; nothing where that is another point, or the journal has lost a fact."""
         if stood is None:
             return b""
-        standing, count, durable = stood
-        if durable is not None:
-            await asyncio.wait([durable])
-            if durable.cancelled() or durable.exception() is not None:
+        if stood.durable is not None:
+            await asyncio.wait([stood.durable])
+            if stood.durable.cancelled() or stood.durable.exception() is not None:
                 return b""
-        if standing.chunk_index != point.chunks:
+        if stood.standing.chunk_index != point.chunks:
             return b""
-        return encode_checkpoint(Checkpoint(point, count, self._runner.transport_index, standing))
+        return encode_checkpoint(Checkpoint(point, stood.facts, self._runner.transport_index, stood.standing))
 
     async def discard(self, history: History | None = None) -> None:
         """Remove the snapshots that nobody can return to: all, or those off the line of `history`."""
-        if self._services.snapshots is None:
-            return
 
         def unusable(point: Point) -> bool:
             return history is None or not history.on_line(point)
 
         if self._saving is not None:
             await self._saving
-        try:
-            await self._services.snapshots.discard(self._world.name, unusable)
-        except StorageUnavailable as error:
-            log.warning("old snapshots of %s were not removed: %s", self._world.name, error)
+        await discard_or_warn(self._services.snapshots, self._world.name, unusable)
 
 
 def _first_missing(history: History, after: int) -> int:

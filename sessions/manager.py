@@ -66,8 +66,8 @@ class SessionManager:
         self._observer = observer or Observer()
         self._snapshots = snapshots
         self._recordings = recordings
-        archive = Archive(journal, snapshots, reducers, self._limits.pending_events)
-        self._register = Register(self._limits, Sleepers(archive, self._clock, self._observer))
+        self._archive = Archive(journal, snapshots, reducers, self._limits.pending_events)
+        self._register = Register(self._limits, Sleepers(self._archive, self._clock, self._observer))
         self._admission = Admission(self._clock, self._limits, self._observer, self._may_have_room)
         self._usage = usage or Usage()
         self._meter = Meter(self._limits.quotas, self._clock, self._usage)
@@ -258,6 +258,7 @@ class SessionManager:
             self._register.make_room,
             self._admission,
             self._meter,
+            self._archive,
             self._snapshots,
             self._recordings,
         )

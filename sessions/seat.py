@@ -94,8 +94,9 @@ class Seat:
 
         Raises `TakenOver` where who holds a later ticket has resumed it.
         """
+        taken_over = TakenOver("a newer connection plays this session")
         if ticket < self._seated:
-            raise TakenOver("a newer connection plays this session")
+            raise taken_over
         self._seated = ticket
         first = missed[0].transport_index if missed else next_index
         resumed = Resumed(first, self._protocol.epoch, self._protocol.chunk_index)
@@ -104,8 +105,7 @@ class Seat:
             return self._start([resumed, *missed])
         self._cancel_grace()
         former = player.take_over([resumed, *missed])
-        gone = TakenOver("a newer connection plays this session")
-        former.put(Failed.of(gone))
+        former.put(Failed.of(taken_over))
         return player.outbox
 
     async def settled(self) -> None:

@@ -22,8 +22,8 @@ class Services:
     """Handed from the manager to its sessions. `new_id` makes ids that no one can guess or meet again.
 
     `make_room` puts an idle session's world away, and says whether there was one; `admission` is the way in
-    where there may be none, and `meter` holds owners to their quotas. Without `snapshots` a world
-    is made again from its first chunk on.
+    where there may be none, and `meter` holds owners to their quotas. `archive` reads sessions from
+    `journal` and `snapshots`; without those a world is made again from its first chunk on.
     """
 
     engine: Engine
@@ -37,10 +37,6 @@ class Services:
     make_room: Callable[[], Awaitable[bool]]
     admission: Admission
     meter: Meter
+    archive: Archive
     snapshots: SnapshotStore | None = None
     recordings: RecordingStore | None = None
-
-    @property
-    def archive(self) -> Archive:
-        """What there is to read of a session."""
-        return Archive(self.journal, self.snapshots, self.reducers, self.limits.pending_events)

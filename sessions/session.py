@@ -67,11 +67,11 @@ class Session:
         protocol = history.protocol
         self.session_id = protocol.session_id
         self.spec = replace(history.spec, image=None)  # the journal has it
+        self.opened_at = opened_at
         self.used_at = services.clock.now()
         self._services = services
         self._world = world
         self._pen = pen
-        self.opened_at = opened_at
         self._opening_s = services.clock.now() - asked_at
         self._protocol = protocol
         self._report = StateReport(services.observer, history)
@@ -83,7 +83,7 @@ class Session:
             services, protocol, pen, self.audience.recorded, fail, history.transport_index
         )
         self._keeper = Keeper(
-            services, world, protocol, self._runner, self.audience, lambda: self._intake.standing()
+            services, world, protocol, self._runner, self.audience, lambda: self._intake.stood()
         )
         self._course = Course(protocol, self._runner, self._keeper, self.audience, fail)
         self._seat = Seat(

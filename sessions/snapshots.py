@@ -6,10 +6,15 @@ The implementation is `sessions.folder_snapshots`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
+
+from sessions.errors import StorageUnavailable
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -87,3 +92,14 @@ class SnapshotStore(Protocol):
 
     async def discard(self, world: str, unusable: Callable[[Point], bool] = any_point) -> None:
         """Remove snapshots: of a closed life all, after a reset or rewind those that nobody can return to."""
+
+
+async def discard_or_warn(
+    store: SnapshotStore | None, world: str, unusable: Callable[[Point], bool] = any_point
+) -> None:
+    """Discard in whatever store there is; snapshots that can't be removed are no reason to fail."""
+    if store is not None:
+        try:
+            await store.discard(world, unusable)
+        except StorageUnavailable as error:
+            log.warning("old snapshots of %s were not removed: %s", world, error)

@@ -18,7 +18,7 @@ class SessionState(StrEnum):
 
     ACTIVE = "active"
     FAILED = "failed"  # the engine failed it: reset or close
-    SUSPENDED = "suspended"  # alive in its snapshot
+    SUSPENDED = "suspended"  # alive in its journal
     CLOSING = "closing"
     CLEANUP_FAILED = "cleanup_failed"  # a tombstone: close may be retried
     CLOSED = "closed"
