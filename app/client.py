@@ -19,7 +19,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from app.paths import CHUNK_HEADER, SOCKET_PATH
+from app.paths import CHUNK_HEADER, socket_url
 
 ACTIONS = "lingbot.camera_actions.v1"
 
@@ -192,7 +192,7 @@ class Client:
     @asynccontextmanager
     async def socket(self) -> AsyncIterator[Stream]:
         """A connected socket on which nothing was said yet."""
-        url = "ws" + self.url.removeprefix("http") + SOCKET_PATH
+        url = socket_url(self.url)
         headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
         async with connect(
             url, max_size=None, compression=None, proxy=None, additional_headers=headers, ping_interval=None

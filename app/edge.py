@@ -12,20 +12,22 @@ from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
 from app.errors import message_of
+from app.fields import IMAGE_FIELD
 from app.image_fetch import ImageFetcher
-from app.intake import IMAGE_FIELD, linked_image, served_names, session_spec
+from app.intake import linked_image, served_names, session_spec
 from app.key_file import KeyFile
 from app.logs import about
 from app.metrics import Metrics
 from app.observers import Observers
 from app.refusals import NotReady
+from app.replies import Reply, geometry
 from app.session_request import SessionRequest
 from app.settings import Settings
 from app.stores import Stores
 from app.tokens import Keys, check_token, digest, new_token
 from app.traces import start_traces
 from app.wire import ForkRequest
-from engine.api import Engine, EngineError, EngineState, ModelCard, Reducer
+from engine.api import Engine, EngineError, EngineState, ModelCard, Reducer, UnknownWorld, WorldLedger
 from sessions.admission import Told
 from sessions.errors import JournalCorrupt, SessionClosed, SessionError, UnknownSession
 from sessions.facts import SessionOpened
@@ -34,6 +36,7 @@ from sessions.limits import Limits
 from sessions.manager import SessionManager
 from sessions.quotas import Quotas
 from sessions.session import Session
+from sessions.spec import SessionSpec
 
 T = TypeVar("T")
 
@@ -118,10 +121,9 @@ class Edge:
             raise NotReady(self.reason)
         return card
 
-    @property
-    def model_name(self) -> str:
-        """The name that the model is listed under."""
-        return served_names(self.card, self.settings)[0]
+    def config_of(self, spec: SessionSpec) -> Reply:
+        """The `config` of a session's streams, with the name that the model is listed under."""
+        return geometry(spec, self.card, served_names(self.card, self.settings)[0])
 
     @property
     def reason(self) -> str:
@@ -174,6 +176,13 @@ class Edge:
         if life is None or (self.keys.required and owner != await self._owner(life.world)):
             raise UnknownSession(session_id)
         return life.world
+
+    async def ledger(self, world: str) -> WorldLedger | None:
+        """What the engine holds of a world; None where that is put away. Raises `EngineError`."""
+        try:
+            return await self.engine.read_ledger(world)
+        except UnknownWorld:
+            return None
 
     async def _owner(self, world: str) -> str | None:
         [opening] = await self.stores.journal.read(world, limit=1)

@@ -6,6 +6,7 @@ import re
 
 from app.controls import SE3
 
+IMAGE_FIELD = "image_reference.image_url"
 CAMERA_FIELD = "interaction.event.multi_modal_data.camera"
 SCRIPT_FIELD = "extra_params.camera_action_script"
 FRAMES_PER_CHUNK = 3  # of a script on the wire
@@ -16,7 +17,7 @@ _FRAME = re.compile(r"script\.data\.frames\[(\d+)\](.*)", re.DOTALL)
 def start_field(field: str) -> str:
     """A field of `session.start` or *Make a session*: an image and a script have other names there."""
     if field == "image":
-        return "image_reference.image_url"
+        return IMAGE_FIELD
     frame = _FRAME.fullmatch(field)
     if frame is not None:
         chunk, place = divmod(int(frame[1]), FRAMES_PER_CHUNK)

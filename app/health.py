@@ -6,8 +6,8 @@ from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from app.dependencies import EdgeNow
 from app.metrics import CONTENT_TYPE
-from app.rest import EdgeNow
 
 router = APIRouter(tags=["operations"])
 

@@ -8,25 +8,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
+from app.answers import ANY, MISSING, UNKNOWN, media, problems
+from app.dependencies import EdgeNow, Owner, SessionIdInPath, TheInfo, TheSession, TheWorld
 from app.packaging.movie import movie
 from app.refusals import NothingRecorded
-from app.replies import geometry
-from app.rest import (
-    ANY,
-    MISSING,
-    UNKNOWN,
-    EdgeNow,
-    Owner,
-    SessionIdInPath,
-    TheInfo,
-    TheSession,
-    TheWorld,
-    problems,
-)
 from app.strict_route import StrictRoute
-from app.views import Created, FactView, JournalPage, LedgerView, Links, RewindAnswer
+from app.views import Created, FactView, JournalPage, LedgerView, RewindAnswer
 from app.wire import ForkRequest, RewindRequest
-from engine.api import EncodedChunk, UnknownWorld
+from engine.api import EncodedChunk
 from sessions.recordings import RecordingStore
 
 router = APIRouter(
@@ -62,15 +51,9 @@ async def fork_session(
     """A new session that goes on behind the first `at_chunk` chunks of this one, which goes on by itself."""
     session, token = await edge.fork(info.session_id, asked, owner)
     forked = session.info()
-    response.headers["Location"] = f"/v1/sessions/{session.session_id}"
-    return Created(
-        session_id=session.session_id,
-        token=token,
-        status=forked.state.value,
-        config=geometry(forked.spec, edge.card, edge.model_name),
-        warnings=[],
-        links=Links.of(session.session_id),
-    )
+    made = Created.of(forked, token, edge.config_of(forked.spec))
+    response.headers["Location"] = made.links.self
+    return made
 
 
 @router.get(
@@ -99,10 +82,7 @@ async def read_journal(
 )
 async def read_ledger(edge: EdgeNow, info: TheInfo) -> LedgerView:
     """The facts that its memory follows from, as the engine tells them after the job in flight."""
-    try:
-        return LedgerView.of(await edge.engine.read_ledger(info.world))
-    except UnknownWorld:
-        return LedgerView.of(None)
+    return LedgerView.of(await edge.ledger(info.world))
 
 
 @router.get(
@@ -110,10 +90,7 @@ async def read_ledger(edge: EdgeNow, info: TheInfo) -> LedgerView:
     summary="The whole recording",
     response_class=StreamingResponse,
     responses={
-        200: {
-            "description": "All that was shown and is kept, as it was encoded.",
-            "content": {"video/mp4": {"schema": {"type": "string", "format": "binary"}}},
-        },
+        200: media("All that was shown and is kept, as it was encoded.", "video/mp4"),
         **problems(**UNKNOWN),
     },
 )

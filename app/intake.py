@@ -7,6 +7,7 @@ from typing import Any
 
 from app.controls import ACTIONS, CAMERA, check_schema, checked_prompt
 from app.data_url import image_bytes
+from app.fields import IMAGE_FIELD, SCRIPT_FIELD
 from app.refusals import InvalidField, UnknownModel, shortened
 from app.sampling import check_sampling, flow_shift_of
 from app.session_request import ExtraParams, SessionRequest
@@ -14,8 +15,6 @@ from app.settings import Settings
 from app.web_address import WebAddress, is_web_address, web_address
 from engine.api import Control, ModelCard
 from sessions.spec import Format, Mode, Pacing, SessionSpec
-
-IMAGE_FIELD = "image_reference.image_url"
 
 
 def served_names(card: ModelCard, settings: Settings) -> tuple[str, ...]:
@@ -129,12 +128,10 @@ def _pacing(extra: ExtraParams) -> Pacing:
 def _script(chunks: list[list[list[str]]] | None, card: ModelCard) -> Control | None:
     if not chunks:
         return None
-    field = "extra_params.camera_action_script"
-    check_schema(CAMERA, ACTIONS, field, card)
+    check_schema(CAMERA, ACTIONS, SCRIPT_FIELD, card)
     for index, chunk in enumerate(chunks):
         if len(chunk) != card.frames_per_block:
-            raise InvalidField(
-                f"{field}[{index}]", f"must hold {card.frames_per_block} lists of keys; got {len(chunk)}"
-            )
+            told = f"must hold {card.frames_per_block} lists of keys; got {len(chunk)}"
+            raise InvalidField(f"{SCRIPT_FIELD}[{index}]", told)
     data: Any = {"mode": "script", "frames": [keys for chunk in chunks for keys in chunk]}
     return Control(CAMERA, ACTIONS, data)

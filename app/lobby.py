@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Never, TypeVar
 
 from app.channel import Channel
 from app.edge import Edge
-from app.guards import stalled, warn_of_drain
+from app.guards import first_of, guarded
 from app.refusals import InvalidField, MessageTooLarge
 from app.replies import told, warning
 from app.wire import Close, Ping, Stop, parse_message
@@ -45,33 +45,22 @@ class Lobby:
         Raises what it does; `LeftLine` and `WebSocketDisconnect` where the client left, `Stalled` where
         nothing is heard of it; then its place is free.
         """
-        entering = asyncio.create_task(enter(self._tell))
-        tasks: list[asyncio.Task[Any]] = [entering, asyncio.create_task(self._waits.wait())]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if not entering.done():  # before, the client is not read, and nobody has to be told anything
-                tasks += map(asyncio.create_task, self._parts())
-                finished, _ = await asyncio.wait([entering, *tasks[2:]], return_when=asyncio.FIRST_COMPLETED)
-                if entering not in finished:
-                    for task in finished:
-                        task.result()
-            return await entering
+            return await first_of(enter(self._tell), self._keep_company())
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             self._channel.put_back(self._kept)
 
-    def _parts(self) -> Iterable[Coroutine[Any, Any, None]]:
-        guards = (stalled(self._edge, self._channel), warn_of_drain(self._edge, self._channel))
-        return (self._announce(), self._receive(), *guards)
+    async def _keep_company(self) -> Never:
+        """Who need not wait is not read here, and has to be told nothing."""
+        await self._waits.wait()
+        await guarded(self._edge, self._channel, self._announce(), self._receive())
 
     def _tell(self, position: QueuePosition) -> None:
         self._position = position
         self._waits.set()
         self._moved.set()
 
-    async def _announce(self) -> None:
+    async def _announce(self) -> Never:
         """Where several changes come at once, the last is told."""
         while True:
             self._moved.clear()
@@ -80,7 +69,7 @@ class Lobby:
             await self._channel.send(told(self._channel.request_id, position))
             await self._moved.wait()
 
-    async def _receive(self) -> None:
+    async def _receive(self) -> Never:
         while True:
             text = await self._channel.receive()
             try:

@@ -6,11 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
+from app.answers import media, problems
+from app.dependencies import EdgeNow, Owner
 from app.image_header import read_header
 from app.intake import served_names
 from app.model_views import ModelList, ModelView
 from app.refusals import UnknownScene, shortened
-from app.rest import EdgeNow, Owner, problems
 from app.strict_route import StrictRoute
 
 router = APIRouter(
@@ -36,10 +37,7 @@ async def list_models(edge: EdgeNow, owner: Owner) -> ModelList:
     summary="A scene's picture",
     response_class=Response,
     responses={
-        200: {
-            "description": "PNG, JPEG or WebP.",
-            "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
-        },
+        200: media("PNG, JPEG or WebP.", "image/*"),
         **problems(s404="No such scene, or it has no picture.", s503="Still loading."),
     },
 )

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi import APIRouter, Query, Response
 
+from app.answers import ANY, MISSING, media, problems
 from app.controls import event_of
-from app.edge import Edge, edge_of
+from app.dependencies import EdgeNow, Owner, SessionIdInPath, TheInfo, TheSession
+from app.edge import Edge
 from app.event_request import EventRequest
 from app.packaging.packager import Packager
 from app.paths import CHUNK_HEADER
-from app.problems import MEDIA_TYPE
-from app.replies import chunk_metadata, geometry
+from app.replies import chunk_metadata
 from app.sampling import check_sampling
 from app.session_request import SessionRequest
 from app.strict_route import StrictRoute
@@ -23,91 +23,20 @@ from app.views import (
     CancelAnswer,
     Created,
     EventAnswer,
-    Links,
-    NoticeView,
     ResetAnswer,
     SessionDetail,
     SessionPage,
     SessionView,
 )
 from app.wire import ResetRequest
-from engine.api import CloseFailed, EngineError, UnknownWorld
+from engine.api import CloseFailed, EngineError
 from sessions.errors import SessionTombstoned
 from sessions.events import Acceptance
 from sessions.info import SessionInfo
-from sessions.session import Session
 from sessions.spec import Format
 from sessions.state import SessionState
 
 MEDIA_TYPES = {Format.M4S: "video/mp4", Format.ANNEXB: "video/h264", Format.JPEG: "application/octet-stream"}
-
-_bearer = HTTPBearer(auto_error=False, description="An API key, where the server requires one.")
-
-
-def problems(**by_status: str) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI's answers for errors, e.g. `s404="no such session"`."""
-    return {
-        int(status[1:]): {
-            "description": text,
-            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-        }
-        for status, text in by_status.items()
-    }
-
-
-def owner_of(
-    request: Request, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> str | None:
-    """The API key's id. Raises `Unauthorized`."""
-    return edge_of(request).keys.owner(None if shown is None else shown.credentials)
-
-
-SessionIdInPath = Annotated[str, Path(max_length=64, description="The session's name.", examples=["my-walk"])]
-
-
-async def session_of(
-    request: Request,
-    session_id: SessionIdInPath,
-    owner: Annotated[str | None, Depends(owner_of)],
-) -> Session:
-    """The session in the path. Raises `UnknownSession`, `SessionClosed`."""
-    return await edge_of(request).owned(session_id, owner)
-
-
-async def info_of(
-    request: Request,
-    session_id: SessionIdInPath,
-    owner: Annotated[str | None, Depends(owner_of)],
-) -> SessionInfo:
-    """Where the session in the path stands. Raises `UnknownSession`, `SessionClosed`."""
-    return await edge_of(request).seen(session_id, owner)
-
-
-async def world_of(
-    request: Request,
-    session_id: SessionIdInPath,
-    owner: Annotated[str | None, Depends(owner_of)],
-) -> str:
-    """The newest instance of the session in the path, closed or not. Raises `UnknownSession`."""
-    return await edge_of(request).world_of(session_id, owner)
-
-
-EdgeNow = Annotated[Edge, Depends(edge_of)]
-Owner = Annotated[str | None, Depends(owner_of)]
-TheSession = Annotated[Session, Depends(session_of)]
-TheInfo = Annotated[SessionInfo, Depends(info_of)]
-TheWorld = Annotated[str, Depends(world_of)]
-ANY = problems(
-    s400="A body that is not JSON.",
-    s408="The body did not arrive in time: try again.",
-    s413="The body is too large.",
-    s415="The body is not declared as JSON.",
-    s422="A field is wrong: `field` names it.",
-    s500="The server failed.",
-    s503="Not now: the model loads or restarts, or the server shuts down. Try again after `Retry-After`.",
-)
-UNKNOWN = {"s401": "No valid API key.", "s404": "No such session."}
-MISSING = {**UNKNOWN, "s410": "The session is closed."}
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, responses=ANY)
 
@@ -132,15 +61,9 @@ async def create_session(edge: EdgeNow, owner: Owner, asked: SessionRequest, res
     """
     session, token = await edge.create(asked, owner)
     info = session.info()
-    response.headers["Location"] = f"/v1/sessions/{session.session_id}"
-    return Created(
-        session_id=session.session_id,
-        token=token,
-        status=info.state.value,
-        config=geometry(info.spec, edge.card, edge.model_name),
-        warnings=[NoticeView.of(notice) for notice in check_sampling(asked, edge.card)],
-        links=Links.of(session.session_id),
-    )
+    made = Created.of(info, token, edge.config_of(info.spec), check_sampling(asked, edge.card))
+    response.headers["Location"] = made.links.self
+    return made
 
 
 @router.get(
@@ -178,9 +101,7 @@ async def get_session(edge: EdgeNow, info: TheInfo) -> SessionDetail:
 
 async def _caches(edge: Edge, info: SessionInfo) -> CachesView | None:
     try:
-        return CachesView.of(await edge.engine.read_ledger(info.world))
-    except UnknownWorld:
-        return CachesView.of(None)
+        return CachesView.of(await edge.ledger(info.world))
     except EngineError:
         return None
 
@@ -218,11 +139,10 @@ async def submit_event(
     response_class=Response,
     responses={
         200: {
-            "description": "The chunk's media in the session's format (`m4s` with its init segment).",
-            "content": {
-                media_type: {"schema": {"type": "string", "format": "binary"}}
-                for media_type in MEDIA_TYPES.values()
-            },
+            **media(
+                "The chunk's media in the session's format (`m4s` with its init segment).",
+                *MEDIA_TYPES.values(),
+            ),
             "headers": {
                 CHUNK_HEADER: {
                     "description": "JSON: the fields of `video.chunk_metadata`.",
@@ -294,8 +214,6 @@ async def close_session(edge: EdgeNow, owner: Owner, session_id: SessionIdInPath
     await edge.may_close(session_id, owner)
     try:
         await edge.manager.close(session_id, "deleted")
-    except (
-        SessionTombstoned
-    ) as error:  # for whoever meets a tombstone it is a conflict; here it is our failure
+    except SessionTombstoned as error:  # a conflict for whoever meets it later; here it is our failure
         raise CloseFailed(error.message) from error
     return Response(status_code=204)

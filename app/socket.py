@@ -17,7 +17,7 @@ from app.errors import MAPPED, close_code, fault_of
 from app.lobby import LeftLine, Lobby
 from app.logs import about
 from app.refusals import InvalidField, MessageTooLarge, OriginRefused, StartTimeout, shortened
-from app.replies import geometry, refused, told, video_start, warning
+from app.replies import refused, told, video_start, warning
 from app.sampling import check_sampling
 from app.settings import Settings
 from app.stream import Stream
@@ -199,8 +199,8 @@ async def _watch(edge: Edge, channel: Channel, session: Session) -> Terminal:
 
 async def _introduce(edge: Edge, channel: Channel, session: Session, token: str | None) -> None:
     spec = session.info().spec
-    config = geometry(spec, edge.card, edge.model_name)
-    await channel.send(video_start(channel.request_id, session.session_id, token, spec, config))
+    start = video_start(channel.request_id, session.session_id, token, spec, edge.config_of(spec))
+    await channel.send(start)
 
 
 async def _close(edge: Edge, session_id: str, reason: str) -> None:

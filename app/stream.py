@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from typing import Never
 
 from app.channel import Channel
 from app.controls import body_of
 from app.edge import Edge
 from app.errors import MAPPED, fault_of, field_of, message_of
-from app.guards import stalled, warn_of_drain
+from app.guards import guarded
 from app.refusals import InvalidField, MessageTooLarge
 from app.replies import rejection, warning
 from app.sending import send_outputs
@@ -50,26 +49,10 @@ class Stream:
     async def run(self, outbox: Outbox) -> Terminal:
         """Play. Raises `WebSocketDisconnect`, `Refusal`, `SessionError`."""
         form = self._session.info().spec.format
-        sender = asyncio.create_task(send_outputs(self._channel, outbox, form))
-        parts: list[Coroutine[Any, Any, None]] = [
-            self._receive(outbox),
-            self._act(),
-            stalled(self._edge, self._channel),
-            warn_of_drain(self._edge, self._channel),
-        ]
-        tasks = [sender, *map(asyncio.create_task, parts)]
-        try:
-            finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if sender not in finished:
-                for task in finished:
-                    task.result()
-            return await sender
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        sending = send_outputs(self._channel, outbox, form)
+        return await guarded(self._edge, self._channel, sending, self._receive(outbox), self._act())
 
-    async def _receive(self, outbox: Outbox) -> None:
+    async def _receive(self, outbox: Outbox) -> Never:
         while True:
             text = await self._channel.receive()
             try:
@@ -104,7 +87,7 @@ class Stream:
         else:
             await self._channel.send(warning(row.code, message, field))
 
-    async def _act(self) -> None:
+    async def _act(self) -> Never:
         while True:
             message = await self._commands.get()
             try:

@@ -56,6 +56,18 @@ class Created(BaseModel):
     warnings: list[NoticeView] = Field(description="What was not followed, and changes nothing.")
     links: Links = Field(description="Where to go on.")
 
+    @classmethod
+    def of(cls, info: SessionInfo, token: str, config: Reply, notices: Sequence[Notice] = ()) -> Self:
+        """The view of a new session."""
+        return cls(
+            session_id=info.session_id,
+            token=token,
+            status=info.state.value,
+            config=config,
+            warnings=[NoticeView.of(notice) for notice in notices],
+            links=Links.of(info.session_id),
+        )
+
 
 class PrunedView(BaseModel):
     """What the server let go of for want of room on its disk."""
@@ -194,14 +206,9 @@ class JournalPage(BaseModel):
     next: int | None = Field(description="What `after` takes for the next page; null on the last.")
 
 
-class LedgerView(BaseModel):
-    """What the engine holds for a session now; nothing while its world is put away."""
+class LedgerView(CachesView):
+    """What the engine holds for a session now, and the facts of that; nothing while its world is put away."""
 
-    present: bool = Field(description="Whether the engine has its world.")
-    live_bytes: int = Field(description="Published and not released.")
-    balanced: bool | None = Field(
-        description="Whether all facts of the device fold to its live state and allocators; null if unknown."
-    )
     facts: list[dict[str, str | int]] = Field(
         description="In their order; `fact` is opened, build_began, published, leased, released, ..."
     )
@@ -209,10 +216,8 @@ class LedgerView(BaseModel):
     @classmethod
     def of(cls, ledger: WorldLedger | None) -> Self:
         """The view of a world's ledger, or of none."""
-        if ledger is None:
-            return cls(present=False, live_bytes=0, balanced=None, facts=[])
-        facts = [dict(fact) for fact in ledger.facts]
-        return cls(present=True, live_bytes=ledger.live_bytes, balanced=ledger.balanced, facts=facts)
+        facts = [] if ledger is None else [dict(fact) for fact in ledger.facts]
+        return cls(**CachesView.of(ledger).model_dump(), facts=facts)
 
 
 class CancelAnswer(BaseModel):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from app.channel import Channel
 from app.edge import Edge
 from app.errors import fault_of, field_of, message_of
-from app.guards import stalled, warn_of_drain
+from app.guards import guarded
 from app.refusals import InvalidField
 from app.replies import warning
 from app.sending import send_outputs
@@ -30,29 +28,17 @@ class Watch:
     async def run(self, outbox: Outbox) -> Terminal:
         """Watch. Raises `WebSocketDisconnect`, `Refusal`."""
         form = self._session.info().spec.format
-        sender = asyncio.create_task(send_outputs(self._channel, outbox, form))
-        guards = (stalled(self._edge, self._channel), warn_of_drain(self._edge, self._channel))
-        tasks = [sender, *map(asyncio.create_task, (self._receive(), *guards))]
-        try:
-            finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if sender in finished:
-                return sender.result()
-            for task in finished:
-                task.result()
-            return Done(0, stopped=True)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        sending = send_outputs(self._channel, outbox, form)
+        return await guarded(self._edge, self._channel, sending, self._receive())
 
-    async def _receive(self) -> None:
+    async def _receive(self) -> Done:
         """Until the watcher has seen enough."""
         while True:
             text = await self._channel.receive()
             try:
                 message = parse_message(text)
                 if isinstance(message, Stop):
-                    return
+                    return Done(0, stopped=True)
                 if not isinstance(message, WATCHERS_MAY):
                     raise InvalidField(
                         "type", f"{message.type} is for who plays; a watcher may ping and stop"

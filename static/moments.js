@@ -41,15 +41,7 @@ export class Moments {
    * @param {number} chunk
    */
   backTo(chunk) {
-    this.list = this.before(chunk);
-  }
-
-  /**
-   * @param {number} chunk
-   * @returns {Moment[]}
-   */
-  before(chunk) {
-    return this.list.filter((moment) => moment.chunk < chunk);
+    this.list = this.list.filter((moment) => moment.chunk < chunk);
   }
 }
 
