@@ -7,15 +7,11 @@ import pytest
 import torch
 
 from app.client import Client, ServerError
-from app.main import create_app
-from app.serving import Server, address
-from app.settings import Settings
-from app.stores import Stores
 from docs.example_controls import SCHEMA, TRACK, WindReducer
 from docs.example_world import CloudHost
 from engine.api import OpenWorld, SnapshotRefused, Tick
 from engine.worker.local import LocalEngine
-from sessions.memory_journal import MemoryJournal
+from tests.app.running_server import running
 
 torch.set_num_threads(1)
 REQUEST = OpenWorld("w", "clouds", 96, 64, 16, 3, scene="sky")
@@ -23,18 +19,8 @@ REQUEST = OpenWorld("w", "clouds", 96, 64, 16, 3, scene="sky")
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    settings = Settings(port=0)
-    app = create_app(settings, LocalEngine(CloudHost()), Stores(MemoryJournal()), {TRACK: WindReducer()})
-    server = Server(app, settings, app.state.edge.drain)
-    server.config.load()
-    server.lifespan = server.config.lifespan_class(server.config)
-    await server.startup()
-    try:
-        await app.state.edge.ready.wait()
-        async with Client(address(server)) as client:
-            yield client
-    finally:
-        await server.shutdown()
+    async with running(LocalEngine(CloudHost()), reducers={TRACK: WindReducer()}) as server:
+        yield server.client
 
 
 def wind(event_id: int, **data: int) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from app.bootstrap import build_stores
-from app.client import Chunk, ServerError
+from app.client import Chunk
 from app.settings import Settings
+from tests.app.rest_helpers import refused
 
 Start = Callable[..., Awaitable[Any]]
 WALK = {"prompt": "a meadow", "seed": 7, "format": "annexb", "mode": "stepped", "session_id": "walk"}
@@ -60,12 +61,6 @@ async def walk(client: Any, session_id: str, first: int, last: int) -> list[Chun
         await client.call("POST", f"/v1/sessions/{session_id}/events", event)
         chunks.append(await client.run_chunk(session_id))
     return chunks
-
-
-async def refused(work: Awaitable[object]) -> ServerError:
-    with pytest.raises(ServerError) as failure:
-        await work
-    return failure.value
 
 
 async def test_a_full_disk_fails_what_has_to_be_written_and_nothing_else(

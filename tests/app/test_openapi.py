@@ -131,3 +131,41 @@ def test_every_field_of_every_message_is_described() -> None:
             if name != "type" and not inner.get("description") and "$ref" not in inner:
                 bare.append(f"{kind} {name}")
     assert bare == []
+
+
+async def test_the_description_of_the_api_says_what_each_route_does_and_how_it_fails(server: Any) -> None:
+    described = (await server.client.call("GET", "/openapi.json")).json()
+    routes = {
+        (method, path): operation
+        for path, operations in described["paths"].items()
+        for method, operation in operations.items()
+    }
+    assert {path for _, path in routes} == {
+        "/v1/models",
+        "/v1/scenes/{name}/image",
+        "/v1/sessions",
+        "/v1/sessions/{session_id}",
+        "/v1/sessions/{session_id}/events",
+        "/v1/sessions/{session_id}/chunks",
+        "/v1/sessions/{session_id}/cancel",
+        "/v1/sessions/{session_id}/reset",
+        "/v1/sessions/{session_id}/rewind",
+        "/v1/sessions/{session_id}/fork",
+        "/v1/sessions/{session_id}/journal",
+        "/v1/sessions/{session_id}/ledger",
+        "/v1/sessions/{session_id}/video.mp4",
+        "/health",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+    }
+    for (method, path), operation in routes.items():
+        assert operation["summary"] and operation["description"], path
+        if path.startswith("/v1/sessions"):
+            failures = {status for status in operation["responses"] if status >= "400"}
+            assert "401" in failures, (method, path)
+            for status in failures:
+                assert "application/problem+json" in operation["responses"][status]["content"], (path, status)
+    created = described["components"]["schemas"]["SessionRequest"]["properties"]
+    assert all("description" in field or "$ref" in str(field) for field in created.values())
+    assert described["components"]["schemas"]["Problem"]["properties"]["code"]

@@ -1,35 +1,29 @@
 """Sessions over REST, on a real server."""
 
-import asyncio
 import io
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import av
 import httpx
 import pytest
-from PIL import Image
 
-from app.client import ServerError
-from engine.api import CloseFailed, Scene
-from engine.pattern.card import pattern_card
+from engine.api import CloseFailed
 from engine.pattern.engine import PatternEngine
+from tests.app.rest_helpers import refused
 
 Start = Callable[..., Awaitable[Any]]
+
+
 STEPPED = {"prompt": "a meadow", "mode": "stepped"}
+
+
 WALK = {
     "track": "camera",
     "schema": "lingbot.camera_actions.v1",
     "data": {"mode": "state", "transitions": [{"actions": ["w"]}]},
 }
-
-
-async def refused(call: Awaitable[Any]) -> ServerError:
-    with pytest.raises(ServerError) as error:
-        await call
-    return error.value
 
 
 async def test_a_session_is_made_listed_seen_and_closed(server: Any) -> None:
@@ -174,56 +168,6 @@ async def test_a_bad_session_request_is_refused_by_name(
     assert server.edge.manager.awake_count == 0
 
 
-@pytest.mark.parametrize(
-    ("content", "media_type", "status", "code"),
-    [
-        (b"{", "application/json", 400, "not_json"),
-        (b"[]", "application/json", 400, "not_json"),
-        (b"\xff", "application/json", 400, "not_json"),
-        (b'{"prompt": "a", "flow_shift": NaN}', "application/json", 422, "invalid_request"),
-        (b'{"prompt": "a", "prompt": "b"}', "application/json", 422, "invalid_request"),
-        (b"[" * 50_000, "application/json", 400, "not_json"),
-        (b'{"prompt": "a"}', "text/plain", 415, "wrong_media_type"),
-        (b"", "application/json", 422, "invalid_request"),
-    ],
-)
-async def test_a_body_that_is_not_strict_json_is_a_problem(
-    server: Any, content: bytes, media_type: str, status: int, code: str
-) -> None:
-    answer = await server.client.http.post(
-        "/v1/sessions", content=content, headers={"Content-Type": media_type}
-    )
-    problem = answer.json()
-    assert (answer.status_code, problem["status"], problem["code"]) == (status, status, code)
-    assert answer.headers["content-type"] == "application/problem+json"
-
-
-async def test_a_body_that_is_too_large_is_a_problem(start_server: Start) -> None:
-    server = await start_server(start_max_bytes=2048)
-    error = await refused(server.client.create(prompt="x" * 4000))
-    assert (error.status, error.code) == (413, "message_too_large")
-
-
-async def test_a_caller_that_leaves_in_the_middle_of_its_body_upsets_nobody(
-    server: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    host, port = server.url.removeprefix("http://").split(":")
-    _, writer = await asyncio.open_connection(host, int(port))
-    head = [
-        "POST /v1/sessions HTTP/1.1",
-        f"Host: {host}",
-        "Content-Type: application/json",
-        "Content-Length: 99",
-    ]
-    writer.write("\r\n".join([*head, "", '{"prompt": ']).encode())
-    await writer.drain()
-    state = server.server.server_state
-    await server.until(lambda: state.tasks)
-    writer.close()
-    await server.until(lambda: not state.tasks)
-    assert not caplog.records
-
-
 async def test_a_wrong_path_or_method_is_a_problem(server: Any) -> None:
     assert (await refused(server.client.call("GET", "/v1/nothing"))).code == "not_found"
     assert (await refused(server.client.call("PUT", "/v1/sessions"))).code == "method_not_allowed"
@@ -338,28 +282,3 @@ async def test_a_key_sees_its_own_sessions_alone(start_server: Start) -> None:
     assert (await http.get("/v1/models")).status_code == 401
     assert (await http.get("/v1/models", headers=shown("first key"))).status_code == 200
     assert (await http.get("/health")).status_code == 200
-
-
-async def test_the_model_is_listed_with_its_scenes_and_controls(start_server: Start) -> None:
-    server = await start_server(served_model_name="my-world", model_aliases=["other"])
-    (model,) = (await server.client.call("GET", "/v1/models")).json()["data"]
-    assert (model["id"], model["aliases"]) == ("my-world", ["other", "pattern"])
-    assert model["scenes"][0]["name"] == "harbour"
-    assert "lingbot.camera_actions.v1" in model["control_schemas"]["camera"]
-    for name in ("my-world", "other", "pattern"):
-        await server.client.create(**STEPPED, model=name)
-
-
-async def test_a_scene_shows_its_picture(start_server: Start) -> None:
-    picture = io.BytesIO()
-    Image.new("RGB", (96, 64), (9, 99, 9)).save(picture, "webp")
-    card = pattern_card(4)
-    scenes = (Scene("a hill", "Hill", "a hill", picture.getvalue()), Scene("plain", "Plain", "a plain"))
-    server = await start_server(PatternEngine(card=replace(card, scenes=scenes)))
-    hill, plain = (await server.client.call("GET", "/v1/models")).json()["data"][0]["scenes"]
-    answer = await server.client.call("GET", hill["image"])
-    assert (answer.headers["content-type"], answer.content) == ("image/webp", picture.getvalue())
-    assert plain["image"] is None
-    for name in ("plain", "nowhere", "..%2Fetc"):
-        error = await refused(server.client.call("GET", f"/v1/scenes/{name}/image"))
-        assert error.status == 404

@@ -1,13 +1,16 @@
 """Readers who stop for a while without a word: what waits for them is bounded, and so is what is computed."""
 
+import asyncio
 import json
+import socket as sockets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from app.paths import SOCKET_PATH
+from app.paths import socket_url
 from sessions.outbox import Outbox
+from tests.app.raw_socket import MASK, UPGRADE, port_of
 
 Start = Callable[..., Awaitable[Any]]
 LIMIT = 2**16
@@ -16,7 +19,7 @@ BIG = {"width": 192, "height": 128, "format": "jpeg", "extra_params": {"pace_to_
 
 async def playing(server: Any) -> ClientConnection:
     """A socket that takes no more from the network than is read from it."""
-    url = "ws" + server.url.removeprefix("http") + SOCKET_PATH
+    url = socket_url(server.url)
     socket = await connect(url, max_queue=1, max_size=None, proxy=None, compression=None, ping_interval=None)
     await socket.send(
         json.dumps({"type": "session.start", "session_id": "slow", "prompt": "a", "seed": 1, **BIG})
@@ -91,3 +94,25 @@ async def test_who_dies_between_its_stop_and_the_last_word_leaves_no_session(sta
     await server.until(lambda: not server.edge.manager.awake_count)
     assert server.edge.engine.status().worlds == 0
     await socket.wait_closed()
+
+
+async def test_pings_of_a_peer_that_reads_nothing_do_not_pile_up(start_server: Start) -> None:
+    server = await start_server()
+    raw = sockets.socket()
+    raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+    raw.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", port_of(server)))
+    reader, writer = await asyncio.open_connection(sock=raw, limit=4096)
+    writer.write(UPGRADE)
+    await reader.readuntil(b"\r\n\r\n")
+    (connection,) = server.server.server_state.connections
+    ping = bytes([0x89, 0xFD]) + MASK + bytes(125)
+    highest = 0
+    for _ in range(60):
+        writer.write(ping * 1000)
+        await writer.drain()
+        await asyncio.sleep(0)
+        highest = max(highest, connection.transport.get_write_buffer_size())
+    assert highest < 2**20
+    writer.transport.abort()
+    await server.until(lambda: not server.server.server_state.connections)

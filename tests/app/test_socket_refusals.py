@@ -10,7 +10,7 @@ from socket_helpers import MEADOW, Start, refusal
 from websockets.asyncio.client import connect
 
 from app.client import ServerError, Stream
-from app.paths import SOCKET_PATH
+from app.paths import socket_url
 from engine.api import ChunkCommitted, ChunkFailed, ChunkReady, Tick
 from engine.pattern.engine import PatternEngine
 
@@ -125,7 +125,7 @@ async def test_an_id_in_use_is_refused(server: Any) -> None:
 
 async def test_a_page_of_another_site_may_not_connect(start_server: Start) -> None:
     server = await start_server(allowed_origins=("https://friend.example",))
-    url = "ws" + server.url.removeprefix("http") + SOCKET_PATH
+    url = socket_url(server.url)
     for origin, welcome in [
         ("https://evil.example", False),
         ("null", False),  # what a page in a sandbox sends
@@ -219,7 +219,7 @@ async def test_a_client_that_neither_reads_nor_writes_is_let_go(start_server: St
 
 async def test_a_reader_that_stopped_is_reaped_with_its_socket(start_server: Start) -> None:
     server = await start_server(stall_timeout_s=0.2, last_word_timeout_s=0.1, resume_grace_s=0)
-    url = "ws" + server.url.removeprefix("http") + SOCKET_PATH
+    url = socket_url(server.url)
     big = {"width": 832, "height": 480, "format": "jpeg", "extra_params": {"pace_to_media_time": False}}
     async with connect(url, max_queue=1, proxy=None, close_timeout=0.1, ping_interval=None) as socket:
         await socket.send(json.dumps({"type": "session.start", **MEADOW, **big}))

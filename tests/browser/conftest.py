@@ -40,12 +40,8 @@ def lacking(reason: str) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("server"))
-    try:
-        server.start()
+    with Server(tmp_path_factory.mktemp("server")) as server:
         yield server
-    finally:
-        server.kill()
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ WIDTH, HEIGHT = 96, 64  # the pattern's picture, in pixels
 FPS = 32  # twice the pattern's own, so that chunks come twice as fast
 PATIENCE_MS = 60_000
 FOCUSED = '.pane[data-focused="true"]'
+FIRST, SECOND = ".pane:nth-child(1)", ".pane:nth-child(2)"
 
 # The page's policy allows no evaluated text, so a condition is a function body that polls by itself.
 _UNTIL = """async (limit) => {
@@ -31,6 +32,11 @@ _PIXELS = """([selector, width, height]) => {
   context.drawImage(document.querySelector(selector), 0, 0, width, height);
   return btoa(String.fromCharCode(...context.getImageData(0, 0, width, height).data));
 }"""
+
+
+def difference(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """Mean absolute difference, in grey levels."""
+    return float(np.abs(one.astype(np.int16) - other.astype(np.int16)).mean())
 
 
 class Demo:
@@ -62,6 +68,14 @@ class Demo:
         metas = [told for told in self.heard if told["type"] == "video.chunk_metadata"]
         return [tuple(meta[name] for name in names) for meta in metas]
 
+    def transports(self) -> list[int]:
+        """Of each chunk that came, its transport index."""
+        return [transport for transport, _, _ in self.chunks()]
+
+    def session_ids(self) -> list[str]:
+        """Of each stream that started, its session."""
+        return [told["session_id"] for told in self.heard if told["type"] == "video.start"]
+
     def _logged(self, message: Any) -> None:
         # The browser itself logs a lost connection and a refusal; the page can't help it.
         expected = ("WebSocket connection to", "401 (Unauthorized)", "503 (Service Unavailable)")
@@ -87,6 +101,24 @@ class Demo:
     def wait_for_chunks(self, chunks: int) -> None:
         """Until so many chunks were on the screen since the walk began."""
         self.until(f"Number(document.querySelector('{FOCUSED} .screen').dataset.chunks) >= {chunks}")
+
+    def wait_until_playing(self, pane: str = FIRST) -> None:
+        """Until nothing lies over the picture any more."""
+        self.until(f"document.querySelector('{pane} .veil').dataset.shown === 'false'")
+
+    def wait_for_link(self, state: str) -> None:
+        """Until the page shows its connection in this state."""
+        self.until(f"document.getElementById('link').dataset.state === '{state}'")
+
+    def change_prompt(self, prompt: str) -> None:
+        """Until the new one is in the picture."""
+        self.page.locator("#prompt").fill(prompt)
+        self.page.locator("#prompt").press("Enter")
+        self.wait_for_prompt()
+
+    def wait_for_prompt(self) -> None:
+        """Until the one that was sent is in the picture."""
+        self.until("document.getElementById('prompt-status').textContent.includes('in the picture')")
 
     def look_back(self, moment: int) -> None:
         """Move the timeline's slider to the moment with this place."""

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 READY = re.compile(r"https?://[\w.\[\]:]+:\d+")
 
@@ -27,6 +28,17 @@ class Server:
         self.settings = settings
         self.url = f"http://127.0.0.1:{port}/"
         self.process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     def start(self) -> None:
         command = [Path(sys.executable).with_name("worldline"), "serve", "--engine", self.engine]

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from demo_server import Server
+from demo_page import difference
 from PIL import Image
 
-PHONE = {
-    "viewport": {"width": 390, "height": 844},
-    "device_scale_factor": 2,
-    "is_mobile": True,
-    "has_touch": True,
-}
-PHONE_LYING = PHONE | {"viewport": {"width": 844, "height": 390}}
-SMALL_PHONE = PHONE | {"viewport": {"width": 320, "height": 568}}
 DECODERS = ("webcodecs", "mse", "jpeg")
-
-
-def difference(one: Any, other: Any) -> float:
-    """Mean absolute difference, in grey levels."""
-    return float(np.abs(one.astype(np.int16) - other.astype(np.int16)).mean())
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -127,9 +112,7 @@ def test_a_new_prompt_shows_in_the_picture(open_demo: Any) -> None:
     demo = open_demo()
     demo.play()
     before = demo.skyline()
-    demo.page.locator("#prompt").fill("a violet night")
-    demo.page.locator("#prompt").press("Enter")
-    demo.until("document.getElementById('prompt-status').textContent.includes('in the picture')")
+    demo.change_prompt("a violet night")
     demo.wait_until(lambda: difference(before, demo.skyline()) > 3, "another tint")
 
 
@@ -138,7 +121,7 @@ def test_back_to_start_begins_again_and_keeps_the_new_prompt(open_demo: Any) -> 
     demo.play()
     demo.page.locator("#prompt").fill("a violet night")
     demo.page.locator("#prompt-send").click()
-    demo.until("document.getElementById('prompt-status').textContent.includes('in the picture')")
+    demo.wait_for_prompt()
     demo.wait_until(lambda: demo.number() >= 6, "the seventh chunk")
     demo.page.locator("#reset").click()
     demo.wait_until(lambda: demo.number() < 4, "an early chunk again")
@@ -152,7 +135,7 @@ def test_stop_ends_the_walk_and_another_can_begin(open_demo: Any) -> None:
     demo.page.locator("#stop").click()
     demo.page.get_by_text("The walk has ended").wait_for()
     demo.act()
-    demo.until("document.getElementById('link').dataset.state === 'playing'")
+    demo.wait_for_link("playing")
 
 
 def test_another_place_starts_another_walk(open_demo: Any) -> None:
@@ -190,38 +173,6 @@ def test_a_file_that_is_no_image_is_refused_in_clear_text(
     assert name in demo.text("upload-problem")
 
 
-@pytest.mark.parametrize("context", [PHONE, PHONE_LYING, SMALL_PHONE], ids=["upright", "lying", "small"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_overflows_on_a_phone(open_demo: Any, context: dict[str, Any], scheme: str) -> None:
-    demo = open_demo(**context, color_scheme=scheme)
-    assert demo.overflow() <= 0
-    demo.play()
-    assert demo.overflow() <= 0
-    size = context["viewport"]
-    for part in (".screen", "#move-pad", "#look-pad"):
-        box = demo.page.locator(part).bounding_box()
-        assert box["x"] >= 0 and box["x"] + box["width"] <= size["width"], part
-        assert box["y"] + box["height"] <= size["height"], f"{part} is below the fold"
-
-
-def test_fingers_on_both_pads_move_and_look(open_demo: Any) -> None:
-    demo = open_demo(**PHONE)
-    demo.play()
-    points = []
-    for pad, (x, y) in {"move-pad": (0.5, 0.1), "look-pad": (0.9, 0.5)}.items():
-        box = demo.page.locator(f"#{pad}").bounding_box()
-        points.append(
-            {"x": box["x"] + x * box["width"], "y": box["y"] + y * box["height"], "id": len(points)}
-        )
-    touch = demo.page.context.new_cdp_session(demo.page)
-    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": points})
-    assert demo.held() == {"w", "l"}
-    demo.wait_for_lit("w", "l")
-    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-    assert demo.held() == set()
-    demo.wait_for_lit()
-
-
 def test_a_short_tap_still_turns_the_view(open_demo: Any) -> None:
     demo = open_demo()
     demo.play(2)
@@ -245,104 +196,3 @@ def test_more_key_changes_than_the_server_queues_end_with_what_is_held(open_demo
     )
     demo.wait_for_lit("w")
     assert demo.part("notice").is_hidden(), demo.part("notice").text_content()
-
-
-def test_the_place_in_the_queue_is_shown(open_demo: Any) -> None:
-    def queue_first(page: Any) -> None:
-        def route(visitor: Any) -> None:
-            server = visitor.connect_to_server()
-            visitor.on_message(lambda start: held.append((server, start)))
-            visitor.send(json.dumps({"type": "session.queue", "position": 2, "depth": 5}))
-
-        page.route_web_socket("**/v1/realtime/video", route)
-
-    held: list[Any] = []
-    demo = open_demo(prepare=queue_first)
-    demo.act()
-    demo.page.get_by_text("You are 2nd in line").wait_for()
-    assert "2nd of 5 in line" in demo.part("veil-text").text_content()
-    assert demo.text("stat-queue") == "2 of 5"
-    server, start = held[0]
-    server.send(start)
-    demo.wait_for_chunks(1)
-
-
-def test_who_comes_to_a_full_server_waits_in_line(open_demo: Any, tmp_path: Path) -> None:
-    small = Server(tmp_path, max_sessions="1")
-    small.start()
-    try:
-        first, second = open_demo(url=small.url), open_demo(url=small.url)
-        first.play()
-        second.act()
-        second.page.get_by_text("You are next").wait_for()
-        assert "1st of 1 in line" in second.part("veil-text").text_content()
-        first.page.locator("#stop").click()
-        second.wait_for_chunks(1)
-    finally:
-        small.kill()
-
-
-def test_a_server_without_a_line_is_tried_again_until_there_is_room(open_demo: Any, tmp_path: Path) -> None:
-    small = Server(tmp_path, max_sessions="1", waiting_max="0")
-    small.start()
-    try:
-        first, second = open_demo(url=small.url), open_demo(url=small.url)
-        first.play()
-        second.act()
-        second.page.get_by_text("Not possible just now").wait_for()
-        assert "Trying again in" in second.part("veil-text").text_content()
-        first.page.locator("#stop").click()
-        first.page.get_by_text("The walk has ended").wait_for()
-        second.act()
-        second.wait_for_chunks(1)
-    finally:
-        small.kill()
-
-
-def test_an_api_key_is_asked_for_where_the_server_wants_one(open_demo: Any, tmp_path: Path) -> None:
-    guarded = Server(tmp_path, api_keys='["a long enough key"]')
-    guarded.start()
-    try:
-        demo = open_demo(url=guarded.url)
-        demo.page.get_by_text("An API key is needed").wait_for()
-        demo.page.locator("#key").fill("a long enough key")
-        demo.page.locator("#key").press("Enter")
-        demo.page.get_by_role("button", name="Play").click()
-        demo.wait_for_chunks(1)
-    finally:
-        guarded.kill()
-
-
-def test_the_page_keeps_its_layout_while_it_loads_and_plays(open_demo: Any) -> None:
-    demo = open_demo()
-    demo.page.evaluate(
-        """() => {
-          globalThis.shifted = 0;
-          const add = (list) => list.getEntries().forEach((entry) => { globalThis.shifted += entry.value; });
-          new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
-        }"""
-    )
-    demo.play(2)
-    demo.page.keyboard.press("KeyW")
-    demo.wait_for_chunks(4)
-    assert demo.page.evaluate("globalThis.shifted") < 0.01
-
-
-def test_the_picture_keeps_its_shape_on_the_full_screen(open_demo: Any) -> None:
-    demo = open_demo(viewport={"width": 1600, "height": 800})
-    demo.page.locator("#fullscreen").click()
-    demo.until("document.fullscreenElement !== null")
-    demo.until("document.querySelector('canvas').getBoundingClientRect().height === innerHeight")
-    box = demo.part("canvas").bounding_box()
-    assert box["width"] / box["height"] == pytest.approx(1.5, abs=0.01)
-
-
-def test_every_control_has_a_name(open_demo: Any) -> None:
-    demo = open_demo()
-    nameless = demo.page.evaluate(
-        """() => [...document.querySelectorAll("button, input, textarea, [tabindex='0']")]
-          .filter((part) => !part.closest("[hidden]"))
-          .filter((part) => !(part.labels?.length || part.ariaLabel || part.textContent.trim()))
-          .map((part) => part.outerHTML)"""
-    )
-    assert nameless == []

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from demo_page import difference
 from demo_server import Server
 from PIL import Image
 
@@ -16,15 +17,8 @@ SCENES = Path(__file__).parents[2] / "checkpoints" / "tiny" / "scenes"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("tiny"), engine="native", threads="1")
-    server.start()
-    yield server
-    server.kill()
-
-
-def apart(one: Any, other: Any) -> float:
-    """Mean absolute difference, in grey levels."""
-    return float(np.abs(one.astype(np.int16) - other.astype(np.int16)).mean())
+    with Server(tmp_path_factory.mktemp("tiny"), engine="native", threads="1") as server:
+        yield server
 
 
 def test_the_place_is_seen_before_play_and_turns_with_a_key(open_demo: Any) -> None:
@@ -32,13 +26,13 @@ def test_the_place_is_seen_before_play_and_turns_with_a_key(open_demo: Any) -> N
     demo.until("document.querySelector('.veil').dataset.picture === 'true'")
     scene = np.asarray(Image.open(SCENES / "desert-2.png").convert("RGB"))
     preview = demo.picture()
-    assert apart(scene, preview) < 6
+    assert difference(scene, preview) < 6
     assert demo.page.get_by_text("tiny world").count() > 0
 
     demo.play()
-    assert apart(scene, demo.picture()) < 25  # the walk begins where the picture was taken
+    assert difference(scene, demo.picture()) < 25  # the walk begins where the picture was taken
     demo.wait_for_chunks(3)
     still = demo.picture()
     demo.page.keyboard.down("KeyL")
-    demo.wait_until(lambda: apart(still, demo.picture()) > 8, "another view after a turn")
+    demo.wait_until(lambda: difference(still, demo.picture()) > 8, "another view after a turn")
     demo.page.keyboard.up("KeyL")

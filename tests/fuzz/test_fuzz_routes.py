@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,17 +9,17 @@ from dataclasses import dataclass, field
 import pytest
 import requests
 import schemathesis
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
 from schemathesis.specs.openapi import checks
 
 from tests.fuzz.quiet_server import quiet_server
+from tests.fuzz.rounds import CASES, NAMING, trying
 
-CASES = int(os.environ.get("CASES", "100000")) // 5  # the rest are messages to the socket
+CALLS = CASES // 5
 A_ROUND = 500
 KEPT = 6
-NAMING = {"invalid_request", "invalid_event", "invalid_control", "unknown_model"}
 CHECKS = [
     checks.status_code_conformance,
     checks.content_type_conformance,
@@ -43,9 +42,8 @@ class Caller:
         answer = case.call(base_url=self.url, session=self.http, timeout=60)
         told = (case.method, case.formatted_path, answer.status_code, answer.content[:500])
         assert answer.status_code < 500 or answer.status_code in (501, 503, 504), told
-        if (
-            answer.status_code >= 400 and case.operation.path != "/readyz"
-        ):  # which answers why in its own form
+        own_form = case.operation.path == "/readyz"  # which says why it is not ready
+        if answer.status_code >= 400 and not own_form:
             problem = answer.json()
             assert problem["code"] and problem["detail"] and "Traceback" not in problem["detail"], told
             assert problem["code"] not in NAMING or problem.get("field"), told
@@ -86,20 +84,14 @@ def strategy(url: str) -> st.SearchStrategy[Case]:
 def survive(caller: Caller, examples: int, number: int | None) -> None:
     """So many calls; `number` None: the same ones each time."""
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        derandomize=number is None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @trying(examples, number)
     @given(strategy(caller.url), st.booleans(), st.integers(0, KEPT - 1))
     def lives(case: Case, of_a_session: bool, which: int) -> None:
         if of_a_session and "session_id" in case.path_parameters:
             case.path_parameters["session_id"] = caller.sessions[which]
         caller.call(case)
 
-    (lives if number is None else seed(number)(lives))()
+    lives()
 
 
 def test_any_call_is_answered_as_described(caller: Caller) -> None:
@@ -111,7 +103,7 @@ def test_any_call_is_answered_as_described(caller: Caller) -> None:
 @pytest.mark.timeout(7200)
 def test_very_many_calls_are_answered_as_described(caller: Caller) -> None:
     first, rounds = random.randrange(2**32), 0
-    while caller.calls < CASES:
+    while caller.calls < CALLS:
         survive(caller, A_ROUND, first + rounds)
         rounds += 1
     print(f"{caller.calls} calls, {rounds} rounds from seed {first}")  # noqa: T201

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,20 +10,20 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from app.errors import TABLE
-from app.paths import SOCKET_PATH
+from app.paths import socket_url
 from tests.fuzz.quiet_server import quiet_server
+from tests.fuzz.rounds import CASES, NAMING, trying
 from tests.fuzz.wild import MESSAGE, OPENING
 
 OURS = {fault.code for fault in TABLE.values() if fault.status == 500} | {"internal_error"}
-NAMING = {"invalid_request", "invalid_event", "invalid_control", "unknown_model"}
 CLOSES = {1000, 1003, 1007, 1008, 1009, 1013, 4404, 4408, 4409, 4410}
-CASES = int(os.environ.get("CASES", "100000")) * 4 // 5  # the rest are calls of routes, which cost more
+SENT = CASES * 4 // 5
 A_ROUND = 200
 
 
@@ -48,9 +47,7 @@ def check(message: dict[str, Any]) -> None:
 def play(url: str, opening: str, messages: list[str]) -> int:
     """One socket's life. Returns how many messages were sent."""
     sent, terminal = 0, 0
-    with connect(
-        "ws" + url.removeprefix("http") + SOCKET_PATH, compression=None, max_size=None, proxy=None
-    ) as socket:
+    with connect(socket_url(url), compression=None, max_size=None, proxy=None) as socket:
         with suppress(ConnectionClosed):
             for text in [opening, *messages, '{"type": "session.close"}']:
                 socket.send(text.encode("utf-8", "replace").decode())
@@ -73,19 +70,13 @@ def survive(url: str, examples: int, number: int | None) -> int:
     """So many sockets' lives. Returns how many messages were sent; `number` None: the same ones each time."""
     sent = 0
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        derandomize=number is None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @trying(examples, number)
     @given(OPENING, st.lists(MESSAGE, max_size=20))
     def lives(opening: str, messages: list[str]) -> None:
         nonlocal sent
         sent += play(url, opening, messages)
 
-    (lives if number is None else seed(number)(lives))()
+    lives()
     return sent
 
 
@@ -98,7 +89,7 @@ def test_any_message_is_taken_or_refused_by_name(url: str) -> None:
 @pytest.mark.timeout(7200)
 def test_very_many_messages_are_taken_or_refused_by_name(url: str) -> None:
     first, sent, rounds = random.randrange(2**32), 0, 0
-    while sent < CASES:
+    while sent < SENT:
         sent += survive(url, A_ROUND, first + rounds)
         rounds += 1
     print(f"{sent} messages, {rounds} rounds from seed {first}")  # noqa: T201

@@ -24,21 +24,8 @@ def locust(*arguments: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.load
 def test_a_short_load_measures_everything_and_nothing_fails(tmp_path: Path) -> None:
     with pattern_server(tmp_path, "--log-level", "warning") as url:
-        ran = locust(
-            *(
-                "--host",
-                url,
-                "--users",
-                "6",
-                "--spawn-rate",
-                "6",
-                "--run-time",
-                "10s",
-                "--stop-timeout",
-                "10",
-            ),
-            *("--chunks", "8", "--steady-from", "4"),
-        )
+        crowd = ("--users", "6", "--spawn-rate", "6", "--run-time", "10s", "--stop-timeout", "10")
+        ran = locust("--host", url, *crowd, "--chunks", "8", "--steady-from", "4")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     line = next(line for line in ran.stdout.splitlines() if line.startswith('{"load"'))
     figures = json.loads(line)["load"]

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from app.client import ACTIONS
-from app.paths import SOCKET_PATH
+from app.paths import socket_url
 
 
 class WalkEnded(Exception):
@@ -28,7 +28,7 @@ class Walk:
     """Use it as a context manager. Times are `perf_counter` seconds."""
 
     def __init__(self, url: str, api_key: str | None, timeout_s: float = 30.0) -> None:
-        self._url = "ws" + url.rstrip("/").removeprefix("http") + SOCKET_PATH
+        self._url = socket_url(url)
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._timeout_s = timeout_s
         self._socket: ClientConnection | None = None
