@@ -70,11 +70,6 @@ class Ledger:
         state = self._live.owners.get(owner)
         return None if state is None else state.life
 
-    def is_open(self, owner: str) -> bool:
-        """Whether the owner may build and publish."""
-        state = self._live.owners.get(owner)
-        return state is not None and state.phase is OwnerPhase.OPEN
-
     def tombstone(self, owner: str) -> str | None:
         """Why the owner's cleanup failed; `None` where it did not."""
         state = self._live.owners.get(owner)
@@ -172,12 +167,6 @@ class Ledger:
                 return False
             self._append(Released(owner, key, generation, entry.bytes))
             return True
-
-    def hidden(self, owner: str) -> list[Entry]:
-        """Values that wait for their release, oldest first."""
-        state = self._live.owners.get(owner)
-        entries = state.entries.values() if state is not None else ()
-        return [entry for entry in entries if entry.phase is EntryPhase.HIDDEN]
 
     # -- accounts ------------------------------------------------------------------------------------------
 

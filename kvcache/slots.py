@@ -86,10 +86,3 @@ class SlotRule:
         """
         upcoming = {self.slot(frames + offset) for offset in range(self.frames_per_block)}
         return tuple(slot for slot in range(min(frames, self.view)) if slot not in upcoming)
-
-    def frame_in(self, slot: int, frames: int) -> int:
-        """The newest of a session's `frames` committed frames that was written to `slot`."""
-        assert slot < min(frames, self.view)
-        if slot < self.sink:
-            return slot
-        return slot + (frames - 1 - slot) // self.ring * self.ring

@@ -10,12 +10,12 @@ from typing import Final
 import torch
 
 from engine.api import CapacityReached, ModelCard, OpenWorld, WorldLedger, WorldRefused
-from engine.camera.commands import SCHEMAS, TRACK
 from engine.checkpoint.fit import require_fit
 from engine.checkpoint.index import CheckpointRefused
 from engine.checkpoint.load import load_model
 from engine.checkpoint.scenes import SceneFile, read_scenes
 from engine.checkpoint.source import locate
+from engine.native.card import model_card
 from engine.native.memory import available_bytes
 from engine.native.scenes import first_frame
 from engine.native.world import NativeWorld
@@ -26,7 +26,7 @@ from engine.world.caches import Caches, make_caches
 from engine.world.model import Model
 from engine.world.sharing import FirstChunks, SharingWorld, open_first_chunks
 from engine.world.snapshot import fork, restore
-from engine.world.spec import SIZE_MULTIPLE, WorldSpec
+from engine.world.spec import WorldSpec
 from engine.world.world import World, open_world
 from kvcache.capacity import CapacityPlan, required_bytes
 from kvcache.capacity import plan as plan_capacity
@@ -223,20 +223,4 @@ class NativeHost:
 
     def _card(self, model: Model) -> ModelCard:
         frames = model.transformer.config.num_frames_per_block
-        return ModelCard(
-            name=model.card.name,
-            width=model.card.width,
-            height=model.card.height,
-            fps=model.card.fps,
-            size_multiple=SIZE_MULTIPLE,
-            max_pixels=model.card.max_pixels,
-            first_chunk_frames=1 + 4 * (frames - 1),
-            chunk_frames=4 * frames,
-            frames_per_block=frames,
-            steps=len(model.schedule.steps),
-            capacity=self._capacity,
-            scenes=tuple(file.scene for file in self._scenes.values()),
-            control_schemas={TRACK: SCHEMAS},
-            description=model.card.description,
-            flow_shift=model.schedule.flow_shift,
-        )
+        return model_card(model.card, model.schedule, frames, self._scenes.values(), self._capacity)

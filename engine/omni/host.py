@@ -7,13 +7,13 @@ its tick path answers latents.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import torch
 
 from engine.api import CapacityReached, ModelCard, OpenWorld, SnapshotRefused, WorldLedger, WorldRefused
-from engine.camera.commands import SCHEMAS, TRACK
 from engine.camera.intrinsics import default_at_size
 from engine.camera.motion import Lens
 from engine.checkpoint.index import Card, read_index
@@ -21,6 +21,7 @@ from engine.checkpoint.load import load_codec, load_schedule
 from engine.checkpoint.scenes import SceneFile, read_scenes
 from engine.checkpoint.source import locate
 from engine.checkpoint.weights import read_config
+from engine.native.card import model_card
 from engine.native.scenes import first_frame
 from engine.omni.deployment import Deployment
 from engine.omni.loop_thread import LoopThread
@@ -28,7 +29,6 @@ from engine.omni.service import Omni, Opening
 from engine.omni.world import OmniWorld, Remote
 from engine.sampler.schedule import Schedule, ScheduleRefused
 from engine.worker.messages import Usage
-from engine.world.spec import SIZE_MULTIPLE
 
 TICK_TIMEOUT_S: Final = 120.0
 CONTROL_TIMEOUT_S: Final = 24.0
@@ -95,7 +95,8 @@ class OmniHost:
             raise
         patience = self._control_timeout_s + PATIENCE_S
         self._remote = Remote(omni, thread, codec, frames, TICK_TIMEOUT_S, patience)
-        return self._model_card(card, schedule, frames)
+        card = replace(card, max_pixels=card.width * card.height)  # no other size than its own
+        return model_card(card, schedule, frames, self._scenes.values(), self._worlds)
 
     def stop(self) -> None:
         """End vLLM-Omni and the thread that talks to it; idempotent."""
@@ -153,25 +154,6 @@ class OmniHost:
             if came != only:
                 fixed = "vLLM-Omni fixes the picture size when it starts"
                 raise WorldRefused(name, f"{name}: got {came}, expected {only}: {fixed}")
-
-    def _model_card(self, card: Card, schedule: Schedule, frames: int) -> ModelCard:
-        return ModelCard(
-            name=card.name,
-            width=card.width,
-            height=card.height,
-            fps=card.fps,
-            size_multiple=SIZE_MULTIPLE,
-            max_pixels=card.width * card.height,
-            first_chunk_frames=1 + 4 * (frames - 1),
-            chunk_frames=4 * frames,
-            frames_per_block=frames,
-            steps=len(schedule.steps),
-            capacity=self._worlds,
-            scenes=tuple(file.scene for file in self._scenes.values()),
-            control_schemas={TRACK: SCHEMAS},
-            description=card.description,
-            flow_shift=schedule.flow_shift,
-        )
 
 
 async def _start(connect: Connect, deployment: Deployment, timeout_s: float) -> Omni:

@@ -23,6 +23,7 @@ from engine.camera.commands import TRACK
 from engine.camera.integrate import Camera
 from engine.camera.motion import IDLE_MOTION, Lens, follow
 from engine.codec.codec import Codec, History
+from engine.codec.pixels import pixels_of
 from engine.omni.camera import control_of
 from engine.omni.loop_thread import LoopThread
 from engine.omni.service import Echo, Omni, OmniChunk, OmniFailed, OmniTick, Opening
@@ -187,8 +188,7 @@ class OmniBlock:
         """The block's frames, RGB [n, H, W, 3]. After the last forward."""
         assert self._work is not None, "decode follows the last forward"
         frames, self._decoder = self._remote.codec.decode(self._work.result().latents, self._before.decoder)
-        pixels = frames[0].clamp(-1, 1).mul(0.5).add_(0.5).mul_(255).round_().to(torch.uint8)
-        return pixels.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        return pixels_of(frames)
 
     def after(self) -> OmniState:
         """The world's state once the chunk is kept."""

@@ -20,6 +20,7 @@ from engine.tiny.numbers import fast_dtype
 from engine.tiny.places import PLACES
 from engine.tiny.render import Kernel
 from engine.tiny.rollout import rollout
+from engine.tiny.saving import save_whole
 from engine.tiny.train_world import TEXT_DIM, config_of
 from engine.tiny.watch import SIGMAS
 from engine.tiny.words import WORDS, random_prompt
@@ -92,10 +93,8 @@ def make_dreams(
 
 
 def save_dreams(dreams: Dreams, path: Path) -> None:
-    """Write a shard in one move, so that a reader never sees half of it."""
-    partial = path.with_suffix(".partial")
-    torch.save({"frames": dreams.frames, "true": dreams.true, "own": dreams.own}, partial)
-    partial.replace(path)
+    """Write what `load_dreams` reads."""
+    save_whole({"frames": dreams.frames, "true": dreams.true, "own": dreams.own}, path)
 
 
 def load_dreams(path: Path) -> Dreams:

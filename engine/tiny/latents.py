@@ -14,6 +14,7 @@ from engine.codec.tiny import TIME, TinyCodec, TinyCodecConfig
 from engine.tiny.frames import TRAINING, clip, to_float
 from engine.tiny.numbers import fast_dtype
 from engine.tiny.render import Kernel
+from engine.tiny.saving import save_whole
 
 WALK = 15  # latent frames: five blocks
 SHARD = 60  # walks
@@ -50,7 +51,7 @@ def load_codec(path: Path) -> tuple[TinyCodec, Tensor, Tensor]:
 def save_codec(codec: TinyCodec, mean: Sequence[float], std: Sequence[float], path: Path) -> None:
     """Write what `load_codec` reads."""
     parts = {"codec": codec.state_dict(), "mean": tuple(mean), "std": tuple(std)}
-    torch.save({**parts, "edges": codec.config.edges}, path)
+    save_whole({**parts, "edges": codec.config.edges}, path)
 
 
 @torch.no_grad()
@@ -73,13 +74,10 @@ def make_shard(
 
 
 def save_shard(walks: Walks, path: Path) -> None:
-    """Write a shard in one move, so that a reader never sees half of it."""
-    partial = path.with_suffix(".partial")
-    torch.save(
-        {"latents": walks.latents, "image": walks.image, "stances": walks.stances, "place": walks.place},
-        partial,
+    """Write what `load_shard` reads."""
+    save_whole(
+        {"latents": walks.latents, "image": walks.image, "stances": walks.stances, "place": walks.place}, path
     )
-    partial.replace(path)
 
 
 def load_shard(path: Path) -> Walks:

@@ -12,7 +12,6 @@ from attention.masks import Mask, build_mask
 from engine.camera.session_rays import SessionRays
 from engine.tiny.conditioning import GRID, TOKENS, batched_poses, embed_cameras
 from engine.tiny.latents import WALK, Walks
-from engine.transformer.block import Block
 from engine.transformer.model import BlockInputs, WorldTransformer
 from engine.transformer.rope import rotary_table
 
@@ -44,7 +43,7 @@ def draw_gaps(count: int, generator: torch.Generator) -> Tensor:
 
 def inputs(model: WorldTransformer, camera: Tensor, condition: Tensor, positions: Tensor) -> BlockInputs:
     """Block inputs of `camera` [B, S, D], `condition` [B, 20, F, h, w], `positions` [B, F]."""
-    blocks = [block for block in model.blocks if isinstance(block, Block)]
+    blocks = model.layers()
     return BlockInputs(
         condition=model.embed_condition(condition),
         camera=tuple(block.inject(camera) for block in blocks),

@@ -26,6 +26,7 @@ from engine.tiny.frames import to_float
 from engine.tiny.latents import load_codec, save_codec
 from engine.tiny.numbers import fast_dtype
 from engine.tiny.render import compiled_renderer
+from engine.tiny.saving import Parts, load_run, save_run
 
 EDGES = 32  # channels of the new stage
 LATENT_NOISE = 0.05  # the most, in standard deviations
@@ -69,17 +70,15 @@ class Run:
 
     def save(self, path: Path) -> None:
         """Write the state in one move."""
-        names = ("codec", "critic", "painter", "judge")
-        partial = path.with_suffix(".partial")
-        torch.save({"step": self.step, **{name: getattr(self, name).state_dict() for name in names}}, partial)
-        partial.replace(path)
+        save_run(self.step, self._parts, path)
 
     def load(self, path: Path) -> None:
         """Go on from what `save` wrote."""
-        saved = torch.load(path, weights_only=True)
-        self.step = saved["step"]
-        for name in ("codec", "critic", "painter", "judge"):
-            getattr(self, name).load_state_dict(saved[name])
+        self.step = load_run(self._parts, path)
+
+    @property
+    def _parts(self) -> Parts:
+        return {"codec": self.codec, "critic": self.critic, "painter": self.painter, "judge": self.judge}
 
 
 def new_run(options: DecoderOptions) -> tuple[Run, Tensor, Tensor]:
@@ -219,7 +218,5 @@ def describe(seen: list[tuple[float, ...]]) -> str:
 
 
 def finish(codec: TinyCodec, mean: Tensor, std: Tensor, path: Path) -> None:
-    """Save weights, sizes, and what normalises the latents, in one move."""
-    partial = path.with_suffix(".partial")
-    save_codec(codec, mean.flatten().tolist(), std.flatten().tolist(), partial)
-    partial.replace(path)
+    """Save weights, sizes, and what normalises the latents."""
+    save_codec(codec, mean.flatten().tolist(), std.flatten().tolist(), path)

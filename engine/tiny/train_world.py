@@ -28,9 +28,9 @@ from engine.tiny.muon import Muon
 from engine.tiny.numbers import fast_dtype
 from engine.tiny.objective import Noise, one_block_loss, whole_walk_loss
 from engine.tiny.render import compiled_renderer
+from engine.tiny.saving import Parts, load_run, save_run
 from engine.tiny.watch import Watch
 from engine.tiny.words import WORDS, random_prompt
-from engine.transformer.block import Block
 from engine.transformer.config import TransformerConfig
 from engine.transformer.model import WorldTransformer
 
@@ -78,8 +78,7 @@ def config_of(rays: SessionRays) -> TransformerConfig:
 def initialise(model: WorldTransformer) -> None:
     """Start with open gates, closed residual branches, and session features at unit scale."""
     zero: list[nn.Module] = [model.head.head, model.c2ws_hidden_states_layer2, model.time_projection[1]]
-    for block in model.blocks:
-        assert isinstance(block, Block)
+    for block in model.layers():
         with torch.no_grad():
             block.modulation.zero_()
             block.modulation[:, 2] = block.modulation[:, 5] = 1
@@ -104,25 +103,20 @@ class Run:
 
     def save(self, path: Path) -> None:
         """Write the state in one move."""
-        parts = {
-            name: part.state_dict()
-            for name, part in (
-                ("model", self.model),
-                ("average", self.average),
-                ("matrices", self.matrices),
-                ("others", self.others),
-            )
-        }
-        partial = path.with_suffix(".partial")
-        torch.save({"step": self.step, **parts}, partial)
-        partial.replace(path)
+        save_run(self.step, self._parts, path)
 
     def load(self, path: Path) -> None:
         """Go on from what `save` wrote."""
-        saved = torch.load(path, weights_only=True)
-        self.step = saved["step"]
-        for name in ("model", "average", "matrices", "others"):
-            getattr(self, name).load_state_dict(saved[name])
+        self.step = load_run(self._parts, path)
+
+    @property
+    def _parts(self) -> Parts:
+        return {
+            "model": self.model,
+            "average": self.average,
+            "matrices": self.matrices,
+            "others": self.others,
+        }
 
 
 def new_run(options: WorldOptions, rays: SessionRays) -> Run:

@@ -15,42 +15,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.transformer.block import Block, LayerCache
-from engine.transformer.config import TransformerConfig
 from engine.transformer.heads import width_norm
+from engine.transformer.laid_out import LaidOut
 from engine.transformer.model import BlockInputs, TextKV, WorldTransformer
 from engine.transformer.modulation import LayerModulation, Modulation, gated, modulated_norm
 from engine.transformer.rope import rotate
 
 
-class CompiledTransformer:
+class CompiledTransformer(LaidOut):
     """Batch 1, any dtype. Same methods as `WorldTransformer`, whose parameters must not change any more."""
 
     def __init__(self, module: WorldTransformer) -> None:
-        self.module = module
-        self.config: TransformerConfig = module.config
-        self._blocks = [block for block in module.blocks if isinstance(block, Block)]
+        super().__init__(module)
+        self._blocks = module.layers()
         self._layers = [_weights(block) for block in self._blocks]
         self._project: Any = torch.compile(_project, dynamic=False)
         self._ask_text: Any = torch.compile(_ask_text, dynamic=False)
         self._finish: Any = torch.compile(_finish, dynamic=False)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """What it computes in."""
-        return self.module.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where it lies."""
-        return self.module.device
-
-    def time(self, time: Tensor) -> Modulation:
-        """As the module's."""
-        return self.module.time(time)
-
-    def text(self, text: Tensor) -> TextKV:
-        """As the module's."""
-        return self.module.text(text)
 
     def block(
         self, condition: Tensor, rays: Tensor, frames: Tensor, session: Tensor | None = None

@@ -89,7 +89,7 @@ class WorldTransformer(nn.Module):
             e = e.repeat_interleave(tokens_per_frame, dim=1)
             six = six.repeat_interleave(tokens_per_frame, dim=1)
         head = self.head.modulation[0].float() + e.float().unsqueeze(-2)
-        layers = tuple(block.modulate(six) for block in self._blocks())
+        layers = tuple(block.modulate(six) for block in self.layers())
         return Modulation(layers, head[..., 0, :], 1 + head[..., 1, :])
 
     # ---------------------------------------------------------------------- once per prompt
@@ -97,7 +97,7 @@ class WorldTransformer(nn.Module):
     def text(self, text: Tensor) -> TextKV:
         """Text encoder output [B, L, text_dim], as it is -> each layer's cross K/V."""
         embedded = self.text_embedding(text)
-        return tuple(block.cross_attn.project_text(embedded) for block in self._blocks())
+        return tuple(block.cross_attn.project_text(embedded) for block in self.layers())
 
     # ---------------------------------------------------------------------- once per block
 
@@ -116,7 +116,7 @@ class WorldTransformer(nn.Module):
         camera = self.embed_camera(rays, session)
         return BlockInputs(
             condition=self.embed_condition(condition),
-            camera=tuple(block.inject(camera) for block in self._blocks()),
+            camera=tuple(block.inject(camera) for block in self.layers()),
             rope=rope.unsqueeze(-2),
             grid=grid,
         )
@@ -168,7 +168,7 @@ class WorldTransformer(nn.Module):
         needs.
         """
         x = self.embed_latent(latent, block.condition)
-        layers = self._blocks()
+        layers = self.layers()
         for i, layer in enumerate(layers[:-1]):
             x = layer(x, time.layers[i], block.camera[i], block.rope, text[i], caches[i])
         layers[-1].write(x, time.layers[-1], block.rope, caches[-1])
@@ -183,7 +183,8 @@ class WorldTransformer(nn.Module):
         x = modulated_norm(x, time.head_shift, time.head_scale, self.config.eps)
         return unpatchify(self.head.head(x), grid, self.config.patch_size)
 
-    def _blocks(self) -> list[Block]:
+    def layers(self) -> list[Block]:
+        """`blocks`, as what they are."""
         blocks = [block for block in self.blocks if isinstance(block, Block)]
         assert len(blocks) == len(self.blocks)
         return blocks

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 from attention.layer import Attention
 from engine.transformer.affine import Affine
 from engine.transformer.block import Block, LayerCache
-from engine.transformer.config import TransformerConfig
 from engine.transformer.injection import Injectors
+from engine.transformer.laid_out import LaidOut
 from engine.transformer.model import BlockInputs, TextKV, WorldTransformer
 from engine.transformer.modulation import LayerModulation, Modulation
 from engine.transformer.patches import features_last, patchify_last, unpatchify
@@ -110,14 +110,13 @@ class ServingLayer:
         return x * torch.addcmul(self.eps_tensor, norm, norm, value=self.share).rsqrt_()
 
 
-class ServingTransformer:
+class ServingTransformer(LaidOut):
     """Batch 1, fp32. Same methods as `WorldTransformer`, whose parameters must not change any more."""
 
     def __init__(self, module: WorldTransformer) -> None:
-        config = module.config
-        self.module = module
-        self.config: TransformerConfig = config
-        blocks = [block for block in module.blocks if isinstance(block, Block)]
+        super().__init__(module)
+        config = self.config
+        blocks = module.layers()
         self.layers = tuple(ServingLayer.of(block) for block in blocks)
         patch, out = module.patch_embedding, config.out_channels
         assert patch.bias is not None
@@ -135,24 +134,10 @@ class ServingTransformer:
         self._head = Affine.of(module.head.head)
         self._rotary = RotaryGrid(config.attention_head_dim)
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """What it computes in."""
-        return self.module.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where it lies."""
-        return self.module.device
-
     def time(self, time: Tensor) -> Modulation:
         """Of one time for all tokens."""
         assert time.ndim == 0
-        return self.module.time(time)
-
-    def text(self, text: Tensor) -> TextKV:
-        """As the module's."""
-        return self.module.text(text)
+        return super().time(time)
 
     def block(
         self, condition: Tensor, rays: Tensor, frames: Tensor, session: Tensor | None = None

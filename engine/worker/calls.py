@@ -139,33 +139,24 @@ class Calls:
 
     async def snapshot(self, world: str) -> WorldSnapshot:
         """Copy a world. Raises `EngineError` with what is pending where it takes too long."""
-        try:
-            answer = await self._control(Snapshot(next(self._numbers), world), self._timeout_s)
-        except TimeoutError:
-            raise EngineError(self._overdue("snapshot", world)) from None
+        answer = await self._control("snapshot", Snapshot(next(self._numbers), world))
         assert isinstance(answer, Taken)
         return answer.snapshot
 
     async def read_ledger(self, world: str) -> WorldLedger:
         """What a world's caches hold. Raises `EngineError` with what is pending where it takes too long."""
-        try:
-            answer = await self._control(Inspect(next(self._numbers), world), self._timeout_s)
-        except TimeoutError:
-            raise EngineError(self._overdue("ledger", world)) from None
+        answer = await self._control("ledger", Inspect(next(self._numbers), world))
         assert isinstance(answer, Inspected)
         return answer.ledger
 
     async def reset(self, world: str) -> None:
         """Back to the first frame. Raises `EngineError` with what is pending where it takes too long."""
-        try:
-            await self._control(Reset(next(self._numbers), world), self._timeout_s)
-        except TimeoutError:
-            raise EngineError(self._overdue("reset", world)) from None
+        await self._control("reset", Reset(next(self._numbers), world))
 
     async def close(self, world: str) -> None:
         """Release a world; what a lost worker held is released already."""
         try:
-            await self._control(Close(next(self._numbers), world), self._timeout_s)
+            await self._answer(self._begin(Close(next(self._numbers), world)), self._timeout_s)
         except EngineLost:
             self._fallen.pop(world, None)
         except TimeoutError:
@@ -219,8 +210,11 @@ class Calls:
         elif isinstance(call.answers.popleft(), Done):
             self._send(Close(next(self._numbers), world))
 
-    async def _control(self, request: JobRequest, timeout_s: float | None) -> Told:
-        return await self._answer(self._begin(request), timeout_s)
+    async def _control(self, action: str, request: JobRequest) -> Told:
+        try:
+            return await self._answer(self._begin(request), self._timeout_s)
+        except TimeoutError:
+            raise EngineError(self._overdue(action, request.world)) from None
 
     async def _answer(self, call: _Call, timeout_s: float | None) -> Told:
         try:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from engine.api import (
-    EngineState,
-    ModelCard,
-)
+from engine.api import EngineState, ModelCard
 from engine.media.chunk import encode_chunk
 from engine.worker.calling import CallingEngine
 from engine.worker.calls import CONTROL_TIMEOUT_S, Calls

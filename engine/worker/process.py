@@ -8,11 +8,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 
-from engine.api import (
-    EngineError,
-    EngineState,
-    ModelCard,
-)
+from engine.api import EngineError, EngineState, ModelCard
 from engine.worker.calling import CallingEngine
 from engine.worker.calls import CONTROL_TIMEOUT_S, Calls
 from engine.worker.child import Child

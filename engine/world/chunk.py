@@ -13,6 +13,7 @@ from torch import Tensor
 from engine.camera.integrate import Camera
 from engine.codec.codec import History
 from engine.codec.image import ImageState
+from engine.codec.pixels import pixels_of
 from engine.sampler.probes import probes
 from engine.sampler.schedule import Schedule
 from engine.transformer.model import BlockInputs, TextKV
@@ -56,8 +57,7 @@ class Chunk:
         """The block's frames, RGB [n, H, W, 3]: 1 + 4 (F - 1) of the first block, 4 F of a later one."""
         assert self.finished and self.clean is not None, "decode follows the last forward"
         frames, self.decoder = self.model.codec.decode(self.clean, self.before.decoder)
-        pixels = frames[0].clamp(-1, 1).mul(0.5).add_(0.5).mul_(255).round_().to(torch.uint8)
-        return pixels.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        return pixels_of(frames)
 
     @torch.inference_mode()
     def commit(self) -> WorldState:

@@ -10,7 +10,8 @@ from engine.camera.motion import Lens, Path
 from engine.camera.rays import ray_embedding
 from engine.camera.session_rays import session_features
 from engine.transformer.model import BlockInputs
-from engine.world.model import LATENT_STRIDE, Model
+from engine.world.geometry import LATENT_STRIDE
+from engine.world.model import Model
 
 
 def block_inputs(

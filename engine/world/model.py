@@ -17,10 +17,8 @@ from engine.text.encoder import TextEncoder
 from engine.transformer.equality import AnyTransformer
 from engine.transformer.modulation import Modulation
 from engine.world.condition import STRATEGIES, ImageCondition
-from engine.world.geometry import DTYPE_NAMES, LATENT_STRIDE, geometry_of
+from engine.world.geometry import LATENT_STRIDE, geometry_of
 from kvcache.geometry import Geometry
-
-__all__ = ["CLEAN", "DTYPE_NAMES", "LATENT_STRIDE", "Model"]
 
 CLEAN = 0.0  # the time of the commit forward
 

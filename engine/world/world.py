@@ -19,8 +19,9 @@ from engine.transformer.model import TextKV
 from engine.world.caches import Caches, WorldCaches, open_caches
 from engine.world.chunk import Chunk
 from engine.world.condition import with_mask
+from engine.world.geometry import DTYPE_NAMES
 from engine.world.inputs import block_inputs
-from engine.world.model import DTYPE_NAMES, Model
+from engine.world.model import Model
 from engine.world.spec import WorldSpec
 from engine.world.state import Snapshot, WorldState
 from kvcache.identity import Identity, Representation

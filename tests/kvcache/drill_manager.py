@@ -4,36 +4,14 @@ from __future__ import annotations
 
 import torch
 from drill import Draw, expect, pick
+from failing_memory import FailingMemory
 from torch import Tensor
 
 from kvcache.capacity import plan
-from kvcache.errors import (
-    CleanupFailed,
-    OutOfMemory,
-    OwnerExists,
-    OwnerTombstoned,
-)
+from kvcache.errors import CleanupFailed, OutOfMemory, OwnerExists, OwnerTombstoned
 from kvcache.geometry import Geometry
 from kvcache.manager import CacheManager
-from kvcache.memory import Allocation, Memory
 from kvcache.slots import SlotRule
-
-
-class FaultyMemory(Memory):
-    """Memory whose calls may fail."""
-
-    full = False
-    stuck = False
-
-    def adopt(self, tensors: object) -> Allocation:
-        if self.full:
-            raise MemoryError("full")
-        return super().adopt(tensors)  # type: ignore[arg-type]
-
-    def free(self, allocation: Allocation) -> None:
-        if self.stuck:
-            raise RuntimeError("device is gone")
-        super().free(allocation)
 
 
 class ManagerDrill:
@@ -53,7 +31,7 @@ class ManagerDrill:
     RULE = SlotRule(2, 6, 2)
 
     def __init__(self) -> None:
-        self.memory = FaultyMemory()
+        self.memory = FailingMemory()
         self.manager = CacheManager(self.memory, plan(self.GEOMETRY, 10**6, 1, 3))
         self.histories: dict[str, list[int]] = {}  # open sessions
         self.tombstones: set[str] = set()

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from drill import Draw, expect, pick
 
-from kvcache.errors import (
-    OutOfPages,
-)
+from kvcache.errors import OutOfPages
 from kvcache.pool import BlockPool
 from kvcache.slots import SlotRule
 from kvcache.table import BlockTable
@@ -90,7 +88,7 @@ class TableDrill:
         item.history, item.in_flight = [0] * frames, None
         for place, slot in enumerate(kept):
             tag = self.write(item.table.pages[2 * place :][:2])
-            item.history[self.RULE.frame_in(slot, frames)] = tag
+            item.history[self.newest(slot, frames)] = tag
 
     def release(self, draw: Draw) -> None:
         if self.tables and draw.below(3) == 0:
@@ -110,8 +108,12 @@ class TableDrill:
         slots = sorted(item.table._pages)
         assert set(self.RULE.kept(frames)) <= set(slots) <= set(range(self.RULE.view))
         for slot in self.RULE.kept(frames):
-            wanted = item.history[self.RULE.frame_in(slot, frames)]
+            wanted = item.history[self.newest(slot, frames)]
             assert [self.written[page] for page in item.table._pages[slot]] == [wanted, wanted]
+
+    def newest(self, slot: int, frames: int) -> int:
+        """The last of so many frames that was written to the slot."""
+        return max(frame for frame in range(frames) if self.RULE.slot(frame) == slot)
 
     def finish(self) -> None:
         for item in self.tables:

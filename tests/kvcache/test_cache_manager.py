@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from failing_memory import FailingMemory
 
 from kvcache.capacity import plan, required_bytes
 from kvcache.errors import CleanupFailed, OutOfMemory, OwnerExists, OwnerTombstoned
 from kvcache.geometry import Geometry
 from kvcache.identity import Identity, Representation
 from kvcache.manager import CacheManager, SessionCaches
-from kvcache.memory import Allocation, Memory
+from kvcache.memory import Memory
 
 torch.set_num_threads(1)
 
@@ -33,19 +34,8 @@ TEXT = Identity(
 )
 
 
-class StickyMemory(Memory):
-    """Frees nothing while it is stuck."""
-
-    stuck = False
-
-    def free(self, allocation: Allocation) -> None:
-        if self.stuck:
-            raise RuntimeError("device is gone")
-        super().free(allocation)
-
-
 def new_manager(capacity: int = 3) -> CacheManager:
-    return CacheManager(StickyMemory(), plan(GEOMETRY, 10**9, 1, capacity))
+    return CacheManager(FailingMemory(), plan(GEOMETRY, 10**9, 1, capacity))
 
 
 def play(caches: SessionCaches) -> None:
@@ -65,7 +55,7 @@ def pages_in_use(manager: CacheManager) -> int:
 
 
 def stick(manager: CacheManager, stuck: bool) -> None:
-    assert isinstance(manager.memory, StickyMemory)
+    assert isinstance(manager.memory, FailingMemory)
     manager.memory.stuck = stuck
 
 
@@ -153,13 +143,8 @@ def test_without_a_plan_there_is_no_limit_but_memory() -> None:
     assert manager.memory.live_bytes == 0
 
 
-class FullMemory(Memory):
-    def adopt(self, tensors: object) -> Allocation:
-        raise MemoryError("full")
-
-
 def test_an_open_that_fails_leaves_the_id_free() -> None:
-    manager = CacheManager(FullMemory(), plan(GEOMETRY, 10**9, 1, 1))
+    manager = CacheManager(FailingMemory(full=True), plan(GEOMETRY, 10**9, 1, 1))
     for _ in range(3):
         with pytest.raises(MemoryError):
             manager.open("a", GEOMETRY)

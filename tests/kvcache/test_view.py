@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from failing_memory import FailingMemory
 from torch import Tensor
 
 from kvcache.errors import OwnerClosed, RestoreRefused
 from kvcache.geometry import Geometry
 from kvcache.ledger import Ledger
-from kvcache.memory import Allocation, Memory
+from kvcache.memory import Memory
 from kvcache.view import KVView, open_view
 
 torch.set_num_threads(1)
@@ -174,16 +175,11 @@ def test_a_view_needs_an_open_owner() -> None:
         open_view(SMALL, "nobody", Ledger(), Memory())
 
 
-class FullMemory(Memory):
-    def adopt(self, tensors: object) -> Allocation:
-        raise MemoryError("full")
-
-
 def test_a_failed_allocation_leaves_nothing_behind() -> None:
     ledger = Ledger()
     ledger.open("world")
     with pytest.raises(MemoryError):
-        open_view(SMALL, "world", ledger, FullMemory())
+        open_view(SMALL, "world", ledger, FailingMemory(full=True))
     assert ledger.live.owners["world"].entries == {}
     assert ledger.is_consistent()
 

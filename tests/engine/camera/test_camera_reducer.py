@@ -1,72 +1,20 @@
+"""The camera's state machine: what each control makes of the blocks that follow."""
+
 from __future__ import annotations
 
 import copy
 import subprocess
 import sys
-from typing import Any
 
 import pytest
+from camera_controls import LENS, REDUCER, STILL, TRAJECTORY, actions, blocks, hold, keys, pose, script, se3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.api import Control, ControlRefused, FrozenJson
+from engine.api import Control, FrozenJson
 from engine.camera.algebra import compose, translation_of
 from engine.camera.integrate import Camera, press
-from engine.camera.intrinsics import default_at_size
-from engine.camera.motion import Lens, follow
-from engine.camera.reducer import CameraReducer
-
-ACTIONS = "lingbot.camera_actions.v1"
-TRAJECTORY = "lingbot.camera_trajectory.v1"
-SE3 = "vllm_omni.camera_se3.v1"
-LENS = Lens(160, 96, default_at_size(None, 160, 96))
-STILL = [[], [], []]
-REDUCER = CameraReducer()
-
-
-def actions(data: Any) -> Control:
-    return Control("camera", ACTIONS, data)
-
-
-def hold(*transitions: str, at: tuple[int, ...] | None = None) -> Control:
-    items: list[dict[str, Any]] = [{"actions": list(keys)} for keys in transitions]
-    for item, time in zip(items, at or (), strict=False):
-        item["client_ts_ms"] = time
-    return actions({"mode": "state", "transitions": items})
-
-
-def script(*frames: str) -> Control:
-    return actions({"mode": "script", "frames": [list(keys) for keys in frames]})
-
-
-def se3(mode: str, translation: list[float], rotation: list[float], chunks: int | None = None) -> Control:
-    data: dict[str, Any] = {"mode": mode, "data": {"translation": translation, "rotation": rotation}}
-    if chunks is not None:
-        data["transition_chunks"] = chunks
-    return Control("camera", SE3, data)
-
-
-def pose(x: float, y: float, z: float) -> list[list[float]]:
-    return [[1, 0, 0, x], [0, 1, 0, y], [0, 0, 1, z], [0, 0, 0, 1]]
-
-
-def blocks(*controls: Control, count: int = 2, state: FrozenJson = None) -> list[Any]:
-    """The motions of the next blocks after some controls."""
-    state = REDUCER.initial() if state is None else state
-    for control in controls:
-        state = REDUCER.apply(state, control)
-    out = []
-    for _ in range(count):
-        state, motions = REDUCER.advance(state)
-        out.append(motions)
-    return out
-
-
-def keys(*controls: Control, count: int = 2) -> list[list[list[str]]]:
-    return [[list(motion["keys"]) for motion in block] for block in blocks(*controls, count=count)]
-
-
-# ------------------------------------------------------------------------------------------------- held keys
+from engine.camera.motion import follow
 
 
 def test_nothing_is_held_at_first() -> None:
@@ -146,9 +94,6 @@ def test_every_key_that_was_pressed_reaches_a_latent_frame(steps: list[tuple[int
     assert played[1] == [sorted(set(steps[-1][1]), key="wasdijkl".index)] * 3
 
 
-# --------------------------------------------------------------------------------------------------- scripts
-
-
 def test_a_script_is_a_queue_of_three_per_block_padded_with_nothing() -> None:
     assert keys(script("w", "a", "s", "d"), count=3) == [[["w"], ["a"], ["s"]], [["d"], [], []], STILL]
 
@@ -160,9 +105,6 @@ def test_a_new_script_replaces_the_old() -> None:
 def test_a_switch_of_mode_clears_held_keys() -> None:
     assert keys(hold("w"), script("a"), count=2) == [[["a"], [], []], STILL]
     assert keys(hold("w"), script("a"), hold(""), count=1) == [STILL]
-
-
-# ------------------------------------------------------------------------------------------------ trajectory
 
 
 def test_a_trajectory_is_consumed_once_resampled_to_the_block() -> None:
@@ -180,9 +122,6 @@ def test_a_trajectory_lies_in_the_frame_of_the_sessions_origin() -> None:
     path = follow(Camera.at(origin), blocks(control, count=1)[0], LENS, origin)
     assert path.poses[2] == compose(origin, tuple(map(tuple, pose(1, 2, 3))))  # type: ignore[arg-type]
     assert path.intrinsics[0] == (80, 96, 80, 48)
-
-
-# ------------------------------------------------------------------------------------------------------ SE(3)
 
 
 def test_velocity_is_composed_once_per_latent_frame_until_replaced() -> None:
@@ -216,9 +155,6 @@ def test_keys_after_a_target_go_on_from_where_it_led() -> None:
     camera = follow(Camera(), blocks(se3("target", [0, 0, 6], [0, 0, 0, 1]))[0], LENS).cameras[-1]
     path = follow(camera, blocks(hold("w"))[0], LENS)
     assert translation_of(path.poses[0]) == pytest.approx((0, 0, 6.05), abs=1e-6)
-
-
-# --------------------------------------------------------------------------------------------------- purity
 
 
 def test_states_are_never_changed_in_place() -> None:
@@ -277,111 +213,3 @@ def test_a_control_that_lasts_until_it_is_replaced_is_never_spent(control: Contr
 def test_the_reducer_imports_no_torch() -> None:
     code = "import sys, engine.camera.reducer; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-# ------------------------------------------------------------------------------------------------- refusals
-
-GOOD_POSE = pose(0, 0, 0)
-GOOD_LENS = [500, 500, 416, 240]
-STRETCHED = [[2, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-MIRRORED = [[-1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-SHEARED = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
-
-
-def state_of(*items: Any) -> dict[str, Any]:
-    return {"mode": "state", "transitions": list(items)}
-
-
-def rigid(translation: Any, rotation: Any, **more: Any) -> dict[str, Any]:
-    return {"mode": "target", "data": {"translation": translation, "rotation": rotation}, **more}
-
-
-@pytest.mark.parametrize(
-    ("schema", "data", "field"),
-    [
-        ("other.v1", {}, "schema"),
-        (ACTIONS, None, "data"),
-        (ACTIONS, [], "data"),
-        (ACTIONS, {}, "data.mode"),
-        (ACTIONS, {"mode": "held"}, "data.mode"),
-        (ACTIONS, {"mode": 3}, "data.mode"),
-        (ACTIONS, {"mode": "state"}, "data.transitions"),
-        (ACTIONS, {"mode": "state", "transitions": []}, "data.transitions"),
-        (ACTIONS, {"mode": "state", "transitions": {}}, "data.transitions"),
-        (ACTIONS, {"mode": "state", "transitions": [], "extra": 1}, "data.extra"),
-        (ACTIONS, {"mode": "state", "frames": []}, "data.transitions"),
-        (ACTIONS, {"mode": "script", "transitions": []}, "data.frames"),
-        (ACTIONS, {"mode": "script", "frames": [["w"], "w"]}, "data.frames[1]"),
-        (ACTIONS, {"mode": "script", "frames": [["w"], ["x"]]}, "data.frames[1][0]"),
-        (ACTIONS, {"mode": "script", "frames": [[]] * 5000}, "data.frames"),
-        (ACTIONS, state_of({"actions": "w"}), "data.transitions[0].actions"),
-        (ACTIONS, state_of({"actions": ["w", "wa"]}), "data.transitions[0].actions[1]"),
-        (ACTIONS, state_of({"actions": [1]}), "data.transitions[0].actions[0]"),
-        (ACTIONS, state_of({}), "data.transitions[0].actions"),
-        (ACTIONS, state_of({"actions": [], "at": 1}), "data.transitions[0].at"),
-        (ACTIONS, state_of({"actions": [], "client_ts_ms": -1}), "data.transitions[0].client_ts_ms"),
-        (ACTIONS, state_of({"actions": [], "client_ts_ms": 1.5}), "data.transitions[0].client_ts_ms"),
-        (ACTIONS, state_of({"actions": [], "client_ts_ms": True}), "data.transitions[0].client_ts_ms"),
-        (
-            ACTIONS,
-            state_of({"actions": [], "client_ts_ms": 5}, {"actions": [], "client_ts_ms": 4}),
-            "data.transitions[1].client_ts_ms",
-        ),
-        (
-            ACTIONS,
-            state_of({"actions": [], "client_ts_ms": 5}, {"actions": []}),
-            "data.transitions[1].client_ts_ms",
-        ),
-        (
-            ACTIONS,
-            state_of({"actions": []}, {"actions": [], "client_ts_ms": 5}),
-            "data.transitions[1].client_ts_ms",
-        ),
-        (TRAJECTORY, {"poses": [], "intrinsics": []}, "data.poses"),
-        (TRAJECTORY, {"poses": [GOOD_POSE]}, "data.intrinsics"),
-        (TRAJECTORY, {"poses": [GOOD_POSE], "intrinsics": [GOOD_LENS] * 2}, "data.intrinsics"),
-        (TRAJECTORY, {"poses": [GOOD_POSE, GOOD_POSE[:3]], "intrinsics": [GOOD_LENS] * 2}, "data.poses[1]"),
-        (TRAJECTORY, {"poses": [STRETCHED], "intrinsics": [GOOD_LENS]}, "data.poses[0]"),
-        (TRAJECTORY, {"poses": [MIRRORED], "intrinsics": [GOOD_LENS]}, "data.poses[0]"),
-        (TRAJECTORY, {"poses": [SHEARED], "intrinsics": [GOOD_LENS]}, "data.poses[0]"),
-        (TRAJECTORY, {"poses": [pose(float("nan"), 0, 0)], "intrinsics": [GOOD_LENS]}, "data.poses[0][0][3]"),
-        (TRAJECTORY, {"poses": [pose(1e300, 0, 0)], "intrinsics": [GOOD_LENS]}, "data.poses[0][0][3]"),
-        (TRAJECTORY, {"poses": [GOOD_POSE], "intrinsics": [[0, 1, 1, 1]]}, "data.intrinsics[0][0]"),
-        (TRAJECTORY, {"poses": [GOOD_POSE], "intrinsics": [[1, 1, 1]]}, "data.intrinsics[0]"),
-        (SE3, {"mode": "target"}, "data.data"),
-        (SE3, {"mode": "jump", "data": {}}, "data.mode"),
-        (SE3, rigid([0, 0], [0, 0, 0, 1]), "data.data.translation"),
-        (SE3, rigid([0, 0, "1"], [0, 0, 0, 1]), "data.data.translation[2]"),
-        (SE3, rigid([0, 0, 0], [0, 0, 0, 0]), "data.data.rotation"),
-        (SE3, rigid([0, 0, 0], [0, 0, float("inf"), 1]), "data.data.rotation[2]"),
-        (SE3, rigid([0, 0, 0], [0, 0, 1]), "data.data.rotation"),
-        (SE3, rigid([0, 0, 0], [0, 0, 0, 1], transition_chunks=-1), "data.transition_chunks"),
-        (SE3, rigid([0, 0, 0], [0, 0, 0, 1], transition_chunks=1.0), "data.transition_chunks"),
-        (SE3, rigid([0, 0, 0], [0, 0, 0, 1], speed=1), "data.speed"),
-    ],
-)
-def test_a_bad_payload_is_refused_by_field_and_harms_nothing(schema: str, data: Any, field: str) -> None:
-    control = Control("camera", schema, data)
-    with pytest.raises(ControlRefused) as refusal:
-        REDUCER.validate(control)
-    assert refusal.value.field == field
-    assert field in str(refusal.value)
-    state = REDUCER.apply(REDUCER.initial(), hold("w"))
-    with pytest.raises(ControlRefused):
-        REDUCER.apply(state, control)
-    assert keys_of(state) == [["w"]] * 3
-
-
-def keys_of(state: FrozenJson) -> list[list[str]]:
-    return [list(motion["keys"]) for motion in blocks(count=1, state=state)[0]]
-
-
-def test_another_track_is_refused() -> None:
-    with pytest.raises(ControlRefused, match="track"):
-        REDUCER.validate(Control("sound", ACTIONS, {}))
-
-
-def test_a_long_value_is_quoted_shortly() -> None:
-    with pytest.raises(ControlRefused) as refusal:
-        REDUCER.validate(actions({"mode": "x" * 10_000}))
-    assert len(str(refusal.value)) < 200

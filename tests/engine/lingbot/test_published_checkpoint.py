@@ -7,18 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from engine.checkpoint.index import CheckpointRefused
 from engine.checkpoint.load import load_model, revision_of
 from engine.checkpoint.tensors import NamesRefused
 from engine.codec.image import ImageEncoder
-from engine.world.caches import make_caches
 from engine.world.model import Model
-from engine.world.spec import WorldSpec
-from engine.world.world import World, open_world
+from engine.world.world import World
 from tests.engine.lingbot.published_layout import CONFIG, HEIGHT, WEIGHTS, WIDTH
+from tests.engine.lingbot.published_world import opened, play
+from tests.engine.world.small_world import finish
 
 torch.set_num_threads(1)
 
@@ -30,19 +29,9 @@ def model(published: Path) -> Model:
 
 @pytest.fixture
 def world(model: Model) -> Iterator[World]:
-    image = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
-    opened = open_world(model, WorldSpec("w", image, "a meadow", 5), make_caches())
-    yield opened
-    opened.close()
-
-
-def play(world: World, key: str = "w") -> NDArray[np.uint8]:
-    chunk = world.begin_chunk("a meadow", ({"keys": (key,)},) * 3)
-    for _ in chunk.forwards():
-        pass
-    frames = chunk.decode()
-    world.commit()
-    return frames
+    world = opened(model)
+    yield world
+    world.close()
 
 
 def test_the_published_layout_loads_and_plays(model: Model, world: World) -> None:
@@ -56,9 +45,7 @@ def test_streamed_chunks_are_the_decoding_of_all_latents_at_once(model: Model, w
     frames, latents = [], []
     for key in "wdl":
         chunk = world.begin_chunk("a meadow", ({"keys": (key,)},) * 3)
-        for _ in chunk.forwards():
-            pass
-        frames.append(chunk.decode())
+        frames.append(finish(chunk))
         assert chunk.clean is not None
         latents.append(chunk.clean)
         world.commit()

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from engine.checkpoint.load import load_model
 from engine.world.caches import make_caches
 from engine.world.model import Model
 from engine.world.spec import WorldSpec
-from engine.world.world import World, open_world
+from engine.world.world import open_world
 from kvcache.capacity import required_bytes
 from kvcache.memory import Memory
 from tests.engine.lingbot.published_layout import HEIGHT, WIDTH
+from tests.engine.lingbot.published_world import opened, play
 
 pytestmark = [
     pytest.mark.gpu,
@@ -27,20 +27,6 @@ pytestmark = [
 @pytest.fixture
 def model(published: Path) -> Model:
     return load_model(published, torch.bfloat16, "cuda")
-
-
-def opened(model: Model) -> World:
-    image = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
-    return open_world(model, WorldSpec("w", image, "a meadow", 5), make_caches(Memory(model.device)))
-
-
-def play(world: World) -> NDArray[np.uint8]:
-    chunk = world.begin_chunk("a meadow", ({"keys": ("w",)},) * 3)
-    for _ in chunk.forwards():
-        pass
-    frames = chunk.decode()
-    world.commit()
-    return frames
 
 
 def test_a_world_plays_past_its_encoder_s_flush(model: Model) -> None:

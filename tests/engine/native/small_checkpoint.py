@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from engine.api import OpenWorld
 from engine.codec.streaming import save_tiny_codec
 from engine.codec.tiny import TinyCodec, TinyCodecConfig
 from engine.sampler.schedule import shifted
@@ -68,3 +70,9 @@ def scene(folder: Path, name: str, seed: int) -> dict[str, str]:
 def write_json(path: Path, data: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data))
+
+
+def request(world: str = "w", **changes: object) -> OpenWorld:
+    """Ask for a world of a written checkpoint."""
+    base = OpenWorld(world, "a meadow", WIDTH, HEIGHT, 16, 3, scene="meadow")
+    return replace(base, **changes)  # type: ignore[arg-type]

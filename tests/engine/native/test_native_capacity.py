@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_checkpoint import HEIGHT, WIDTH, write_checkpoint
+from small_checkpoint import HEIGHT, WIDTH, request, write_checkpoint
 
-from engine.api import CapacityReached, OpenWorld, Tick
+from engine.api import CapacityReached, Tick
 from engine.checkpoint.load import load_model
 from engine.native.host import NativeHost
 from engine.worker.local import LocalEngine
@@ -46,7 +46,7 @@ class SizedHost(NativeHost):
 
 
 async def play(engine: LocalEngine, world: str, width: int = WIDTH) -> None:
-    await engine.open_world(OpenWorld(world, "a meadow", width, HEIGHT, 16, 3, scene="meadow"))
+    await engine.open_world(request(world, width=width))
     async for _ in engine.run_chunk(Tick("s", world, 0, f"r-{world}", 0, (), "a meadow")):
         pass
 

@@ -7,7 +7,6 @@ import json
 import shutil
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from small_checkpoint import HEIGHT, WIDTH, write_checkpoint
+from small_checkpoint import HEIGHT, WIDTH, request, write_checkpoint
 
 from engine.api import (
     CapacityReached,
@@ -25,7 +24,6 @@ from engine.api import (
     ChunkReady,
     EncodedChunk,
     Engine,
-    OpenWorld,
     Tick,
     WorldRefused,
 )
@@ -57,11 +55,6 @@ async def local(checkpoint: Path, max_worlds: int = 4) -> AsyncIterator[LocalEng
         yield engine
     finally:
         await engine.stop()
-
-
-def request(world: str = "w", **changes: object) -> OpenWorld:
-    base = OpenWorld(world, "a meadow", WIDTH, HEIGHT, 16, 3, scene="meadow")
-    return replace(base, **changes)  # type: ignore[arg-type]
 
 
 def tick(world: str, index: int, motions: object = WALK, prompt: str = "a meadow") -> Tick:

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_checkpoint import HEIGHT, WIDTH, write_checkpoint
+from small_checkpoint import request, write_checkpoint
 
-from engine.api import CapacityReached, CloseFailed, EngineError, OpenWorld, Tick, UnknownWorld
+from engine.api import CapacityReached, CloseFailed, EngineError, Tick, UnknownWorld
 from engine.native.host import NativeHost
 from engine.worker.local import LocalEngine
 from engine.worker.messages import Boot
 from engine.worker.process import ProcessEngine
 from engine.world.caches import Caches, make_caches
 from kvcache.capacity import CapacityPlan
-from kvcache.memory import Allocation, Memory
+from tests.kvcache.failing_memory import FailingMemory
 
 torch.set_num_threads(1)
 
@@ -25,23 +25,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_checkpoint(tmp_path_factory.mktemp("small"))
 
 
-class StuckMemory(Memory):
-    stuck = False
-
-    def free(self, allocation: Allocation) -> None:
-        if self.stuck:
-            raise RuntimeError("the device is gone")
-        super().free(allocation)
-
-
 class StuckHost(NativeHost):
     def make_caches(self, plan: CapacityPlan) -> Caches:
-        self.memory = StuckMemory()
+        self.memory = FailingMemory()
         return make_caches(self.memory, plan)
-
-
-def request(world: str) -> OpenWorld:
-    return OpenWorld(world, "a meadow", WIDTH, HEIGHT, 16, 3, scene="meadow")
 
 
 async def play(engine: LocalEngine | ProcessEngine, world: str, *prompts: str) -> None:
@@ -106,7 +93,7 @@ async def test_a_failed_close_is_a_tombstone_until_its_retry_and_the_id_is_usabl
         held = (await engine.read_ledger("w")).live_bytes
         host.memory.stuck = True
         for _ in range(2):
-            with pytest.raises(CloseFailed, match="the device is gone"):
+            with pytest.raises(CloseFailed, match="device is gone"):
                 await engine.close_world("w")
         assert (await told(engine, "w"))[-1] == "cleanup_failed"
         assert (await engine.read_ledger("w")).live_bytes == held == host.memory.live_bytes

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_checkpoint import HEIGHT, WIDTH, write_checkpoint
+from small_checkpoint import request, write_checkpoint
 
 from engine.api import (
     CapacityReached,
@@ -16,7 +15,6 @@ from engine.api import (
     ChunkReady,
     EncodedChunk,
     Engine,
-    OpenWorld,
     SnapshotRefused,
     Tick,
     WorldRefused,
@@ -56,11 +54,6 @@ async def process(checkpoint: Path) -> AsyncIterator[ProcessEngine]:
         yield engine
     finally:
         await engine.stop()
-
-
-def request(world: str = "w", **changes: object) -> OpenWorld:
-    base = OpenWorld(world, "a meadow", WIDTH, HEIGHT, 16, 3, scene="meadow")
-    return replace(base, **changes)  # type: ignore[arg-type]
 
 
 async def walk(engine: Engine, world: str, first: int = 0, end: int = len(MOTIONS)) -> list[EncodedChunk]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,9 @@ from engine.omni.installed import InstalledOmni
 from engine.omni.service import OmniFailed
 from engine.omni.world import OmniWorld
 from engine.worker.host import Host
-from tests.engine.native.small_checkpoint import HEIGHT, WIDTH, write_checkpoint
+from tests.engine.native.small_checkpoint import HEIGHT, WIDTH, request, write_checkpoint
 from tests.engine.omni.recorded_omni import RecordedOmni, published
+from tests.engine.world.small_world import finish
 
 KEYS = ({"keys": ("w",)}, {"keys": ()}, {"keys": ("l",)})
 TURN = {"rotation": ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), "translation": (0.0, 0.0, 0.5)}
@@ -55,7 +55,7 @@ def host(folder: Path, client: RecordedOmni, kind: str) -> Iterator[OmniHost]:
 
 
 def opened(host: OmniHost, world: str = "w", **changed: Any) -> OmniWorld:
-    return host.open(replace(OpenWorld(world, "a meadow", WIDTH, HEIGHT, 16, 3, scene="meadow"), **changed))
+    return host.open(request(world, **changed))
 
 
 def tick(index: int, motions: Any = KEYS, world: str = "w", prompt: str = "a meadow") -> Tick:
@@ -63,10 +63,7 @@ def tick(index: int, motions: Any = KEYS, world: str = "w", prompt: str = "a mea
 
 
 def play(world: OmniWorld, asked: Tick) -> NDArray[np.uint8]:
-    chunk = world.begin_chunk(asked)
-    for _ in chunk.forwards():
-        pass
-    frames = chunk.decode()
+    frames = finish(world.begin_chunk(asked))
     world.commit()
     return frames
 

@@ -3,25 +3,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from components_codec import write_components_codec
 from rich.progress import Progress
 
 from engine.camera.session_rays import SessionRays
 from engine.checkpoint.load import load_model
-from engine.codec.tiny import TIME, TinyCodec, TinyCodecConfig
+from engine.codec.tiny import TIME
 from engine.tiny.dreams import Dreams, make_dreams, save_dreams
 from engine.tiny.export import export
-from engine.tiny.frames import clip, psnr, to_float
+from engine.tiny.frames import psnr, to_float
 from engine.tiny.latents import load_codec
-from engine.tiny.train_codec import finish as finish_codec
-from engine.tiny.train_codec import start_from_components
-from engine.tiny.train_decoder import (
-    DecoderOptions,
-    all_dreams,
-    draw_clips,
-    finish,
-    new_run,
-    train_step,
-)
+from engine.tiny.train_decoder import DecoderOptions, all_dreams, draw_clips, finish, new_run, train_step
 from engine.tiny.train_world import WorldOptions
 from engine.tiny.train_world import new_run as new_world
 
@@ -32,11 +24,7 @@ torch.set_num_threads(1)
 def options(tmp_path_factory: pytest.TempPathFactory) -> DecoderOptions:
     """A codec of principal components, an untrained world, and one shard of two short walks."""
     folder = tmp_path_factory.mktemp("decoder")
-    torch.manual_seed(0)
-    codec = TinyCodec(TinyCodecConfig())
-    video = to_float(torch.stack([clip(1, i, 5).frames for i in range(3)]))
-    start_from_components(codec, video)
-    finish_codec(codec, video, folder / "codec.pt")
+    write_components_codec(folder / "codec.pt")
     new_world(WorldOptions(), SessionRays()).save(folder / "world.pt")
     run = folder / "run"
     (run / "data").mkdir(parents=True)

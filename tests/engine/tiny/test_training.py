@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from components_codec import components_codec, write_components_codec
 
 from engine.camera.session_rays import SessionRays
 from engine.codec.tiny import TinyCodec, TinyCodecConfig
@@ -9,7 +10,7 @@ from engine.text.words import WordTable
 from engine.tiny.export import export
 from engine.tiny.frames import clip, to_float
 from engine.tiny.latents import make_shard, save_shard
-from engine.tiny.train_codec import finish, start_from_components, train_step
+from engine.tiny.train_codec import start_from_components, train_step
 from engine.tiny.train_world import TEXT_DIM, ShardFolder, WorldOptions, blank_latent, new_run, shard_path
 from engine.tiny.train_world import train_step as world_step
 from engine.tiny.words import WORDS
@@ -21,11 +22,7 @@ torch.set_num_threads(1)
 def run(tmp_path_factory: pytest.TempPathFactory) -> WorldOptions:
     """A codec of principal components and four shards of two walks."""
     folder = tmp_path_factory.mktemp("tiny")
-    torch.manual_seed(0)
-    codec = TinyCodec(TinyCodecConfig())
-    video = to_float(torch.stack([clip(1, i, 5).frames for i in range(3)]))
-    start_from_components(codec, video)
-    finish(codec, video, folder / "codec.pt")
+    write_components_codec(folder / "codec.pt")
     options = WorldOptions(folder / "codec.pt", folder / "world", blocks=2, walks=2, shards=8)
     (options.run / "data").mkdir(parents=True)
     for index in range(4):
@@ -35,9 +32,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> WorldOptions:
 
 
 def test_a_codec_of_principal_components_already_shows_the_picture() -> None:
-    codec = TinyCodec(TinyCodecConfig())
-    video = to_float(torch.stack([clip(1, i, 5).frames for i in range(3)]))
-    start_from_components(codec, video)
+    codec, video = components_codec()
     with torch.no_grad():
         decoded = codec.decode_video(codec.encode_video(video))
     assert float((decoded - video).pow(2).mean()) < 0.15 * float(video.var())

@@ -14,7 +14,7 @@ from engine.text.words import WordTable
 from engine.transformer.config import TransformerConfig
 from engine.transformer.model import WorldTransformer
 from engine.transformer.serving import serving
-from engine.world.chunk import Chunk
+from engine.worker.host import HostChunk
 from engine.world.model import Model
 from engine.world.spec import WorldSpec
 from engine.world.world import World
@@ -25,6 +25,7 @@ WIDTH, HEIGHT = 48, 32
 FORWARD = ({"keys": ("w",)},) * 3
 TURN = ({"keys": ("l",)},) * 3
 STILL = ({"keys": ()},) * 3
+WALK = (FORWARD, TURN, FORWARD, STILL, FORWARD)
 
 CONFIG = TransformerConfig(
     num_attention_heads=2,
@@ -67,7 +68,7 @@ def spec_of(world: str = "w", seed: int = 3) -> WorldSpec:
     return WorldSpec(world, picture(seed), "a meadow", seed)
 
 
-def finish(chunk: Chunk) -> NDArray[np.uint8]:
+def finish(chunk: HostChunk) -> NDArray[np.uint8]:
     """Run the probes and decode."""
     for _ in chunk.forwards():
         pass
