@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 from scripted_host import tick
 
-from engine.api import ChunkCommitted, ChunkReady, EncodedChunk, EngineLost, StageTimes
+from engine.api import ChunkCommitted, ChunkReady, EncodedChunk, EngineLost, StageTimes, Tick
 from engine.worker.calls import Calls
 from engine.worker.messages import Committed, Ready, Request
 
@@ -23,12 +24,20 @@ def connected() -> tuple[Calls, list[Request]]:
     return calls, sent
 
 
-async def test_answers_that_come_before_their_reader_are_read_in_order() -> None:
-    calls, sent = connected()
-    asked = tick("w", 0)
+async def begun(
+    calls: Calls, asked: Tick
+) -> tuple[AsyncIterator[ChunkReady | ChunkCommitted], asyncio.Future[ChunkReady | ChunkCommitted]]:
+    """A chunk's answers, and whoever waits for the first of them."""
     answers = calls.run(asked, None)
     first = asyncio.ensure_future(anext(answers))
     await asyncio.sleep(0)
+    return answers, first
+
+
+async def test_answers_that_come_before_their_reader_are_read_in_order() -> None:
+    calls, sent = connected()
+    asked = tick("w", 0)
+    answers, first = await begun(calls, asked)
     [run] = sent
     calls.deliver(Ready(run.call, asked.request_id, MEDIA, TIMES))
     calls.deliver(Committed(run.call, asked.request_id, 5.0))
@@ -41,9 +50,7 @@ async def test_answers_that_come_before_their_reader_are_read_in_order() -> None
 async def test_an_answer_to_another_tick_does_not_pass_for_one_to_this(kind: str) -> None:
     calls, sent = connected()
     asked = tick("w", 0)
-    answers = calls.run(asked, None)
-    first = asyncio.ensure_future(anext(answers))
-    await asyncio.sleep(0)
+    answers, first = await begun(calls, asked)
     [run] = sent
     other = "another execution"
     calls.deliver(
@@ -56,8 +63,7 @@ async def test_an_answer_to_another_tick_does_not_pass_for_one_to_this(kind: str
 
 async def test_whoever_waits_hears_that_the_worker_is_lost() -> None:
     calls, _ = connected()
-    first = asyncio.ensure_future(anext(calls.run(tick("w", 0), None)))
-    await asyncio.sleep(0)
+    _, first = await begun(calls, tick("w", 0))
     calls.lose("the worker was killed")
     with pytest.raises(EngineLost, match="the worker was killed"):
         await first
