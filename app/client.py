@@ -7,17 +7,18 @@ async with Client("http://127.0.0.1:8000") as client, client.stream(prompt="a me
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConcurrencyError, ConnectionClosed
 
 from app.paths import CHUNK_HEADER, socket_url
 
@@ -197,7 +198,10 @@ class Client:
         async with connect(
             url, max_size=None, compression=None, proxy=None, additional_headers=headers, ping_interval=None
         ) as socket:
-            yield Stream(socket)
+            try:
+                yield Stream(socket)
+            finally:
+                await _leave(socket)
 
     @asynccontextmanager
     async def stream(self, **fields: Any) -> AsyncIterator[Stream]:
@@ -229,6 +233,15 @@ class Client:
         """Run one chunk of a stepped session, with all events that wait."""
         answer = await self.call("POST", f"/v1/sessions/{session_id}/chunks")
         return Chunk(json.loads(answer.headers[CHUNK_HEADER]), answer.content, time.perf_counter())
+
+
+async def _leave(socket: ClientConnection) -> None:
+    """Close, and read on meanwhile: behind unread messages the server's answer would not be heard."""
+    closing = asyncio.create_task(socket.close())
+    with suppress(ConnectionClosed, ConcurrencyError):  # somebody else may read
+        while True:
+            await socket.recv()
+    await closing
 
 
 def _closed(closed: ConnectionClosed) -> ServerError:

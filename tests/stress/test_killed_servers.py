@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from killed_server import Walker, served, walk_through_kills
+from killed_server import Served, Walker, served, walk_through_kills
 from postgres_server import PostgresServer
 
 
@@ -17,9 +17,9 @@ async def check(data: Path, engine: str, kills: int, seed: int, **settings: str)
         walker = await walk_through_kills(server, "killed", kills, 6, dice)
         alone = Walker(server, "alone")
         await alone.walk(len(walker.seen))
-        facts = await accepted(server, "killed")
+        event_ids = await applied(server, "killed")
     assert walker.seen == alone.seen
-    assert facts == sorted(set(facts))
+    assert event_ids == sorted(set(event_ids))
 
 
 async def test_a_killed_worker_is_no_more_than_a_pause(tmp_path: Path) -> None:
@@ -38,18 +38,18 @@ async def test_a_killed_worker_is_no_more_than_a_pause(tmp_path: Path) -> None:
     assert walker.seen == alone.seen
 
 
-async def accepted(server: object, session_id: str) -> list[int]:
-    """The ids that chunks have applied, in order."""
-    applied: list[int] = []
+async def applied(server: Served, session_id: str) -> list[int]:
+    """The ids of the events that chunks have applied, in order."""
+    found: list[int] = []
     after = -1
     while after is not None:
         path = f"/v1/sessions/{session_id}/journal?limit=1000&after={after}"
-        page = (await server.client.call("GET", path)).json()  # type: ignore[attr-defined]
+        page = (await server.client.call("GET", path)).json()
         for fact in page["facts"]:
             if fact["kind"] == "committed":
-                applied += fact["content"]["event_ids"]
+                found += fact["content"]["event_ids"]
         after = page["next"]
-    return applied
+    return found
 
 
 async def test_a_walk_through_a_few_kills_is_the_undisturbed_walk(tmp_path: Path) -> None:
