@@ -35,7 +35,9 @@ class ChunkTraces(Observer):
         self._now_ns = now_ns
 
     def chunk_committed(self, times: ChunkTimes) -> None:
-        """A span that ends now. Only durations are known, so its stages are laid end to end."""
+        """A span that ends now. Only durations are known, so its stages are laid end to end, and the commit
+        beside the encoding.
+        """
         from opentelemetry.trace import set_span_in_context
 
         end = self._now_ns()
@@ -43,10 +45,9 @@ class ChunkTraces(Observer):
         span = self._tracer.start_span("chunk", start_time=start, attributes=subject())
         span.set_attribute("overhead_ms", times.overhead_ms)
         inside = set_span_in_context(span)
-        for name, milliseconds in _stages(times):
-            stage = self._tracer.start_span(name, inside, start_time=start)
-            start += _ns(milliseconds)
-            stage.end(start)
+        for name, began, milliseconds in _stages(times):
+            began = start + _ns(began)
+            self._tracer.start_span(name, inside, start_time=began).end(began + _ns(milliseconds))
         span.end(end)
 
     def chunk_aborted(self, code: str) -> None:
@@ -63,13 +64,18 @@ class ChunkTraces(Observer):
         await asyncio.to_thread(self._provider.shutdown)
 
 
-def _stages(times: ChunkTimes) -> Iterator[tuple[str, float]]:
-    stages = times.stages
-    yield "queue", stages.queue_ms
-    yield "denoise", stages.denoise_ms
-    yield "decode", stages.decode_ms
-    yield "encode", stages.encode_ms
-    yield "commit", times.commit_ms
+def _stages(times: ChunkTimes) -> Iterator[tuple[str, float, float]]:
+    """Name, begin within the chunk, duration."""
+    stages, began = times.stages, 0.0
+    for name, milliseconds in (
+        ("queue", stages.queue_ms),
+        ("denoise", stages.denoise_ms),
+        ("decode", stages.decode_ms),
+    ):
+        yield name, began, milliseconds
+        began += milliseconds
+    yield "encode", began, stages.encode_ms
+    yield "commit", began, times.commit_ms
 
 
 def _ns(milliseconds: float) -> int:

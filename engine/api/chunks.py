@@ -39,7 +39,9 @@ class StageTimes:
 
 @dataclass(frozen=True, slots=True)
 class ChunkReady:
-    """Pixels first: sent before the commit forward runs. From here on the chunk can't be cancelled."""
+    """Pixels first: sent as soon as they are encoded, which waits for no commit pass, and before the commit.
+    From here on the chunk can't be cancelled.
+    """
 
     tick: Tick
     media: EncodedChunk

@@ -35,7 +35,7 @@ class NativeWorld:
         return self.world.begin_chunk(tick.prompt, cast(tuple[Mapping[str, Any], ...], motions))
 
     def commit(self) -> None:
-        """Write the chunk's K/V."""
+        """Keep the chunk."""
         self.world.commit()
 
     def rollback(self) -> None:

@@ -46,8 +46,8 @@ class GeneratedChunk:
 def generate(host: NativeHost, request: OpenWorld, script: Sequence[Event]) -> Iterator[GeneratedChunk]:
     """Play a world of a loaded host from its first chunk, one chunk per event; it is closed in any case.
 
-    Raises `WorldRefused`, `CapacityReached`, and whatever the model raises. A chunk is encoded while the next
-    one is computed, and comes when both are done.
+    Raises `WorldRefused`, `CapacityReached`, and whatever the model raises. A chunk is encoded while its K/V
+    is written and the next one computed, and comes when all is done.
     """
     world = host.open(request)
     with ThreadPoolExecutor(1, thread_name_prefix="encoder") as encoder:
@@ -97,6 +97,7 @@ def _play(world: NativeWorld, tick: Tick, request: OpenWorld, encoder: ThreadPoo
     latents = chunk.clean.float().cpu().numpy()
     first = frames_before(tick.chunk_index)
     media = encoder.submit(encode_chunk, frames, request.media, request.fps, first)
+    chunk.write()
     world.commit()
     committed = time.perf_counter()
     return _Running(tick, media, latents, (decoded - began) * 1000, (committed - decoded) * 1000)

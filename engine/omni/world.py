@@ -190,6 +190,9 @@ class OmniBlock:
         frames, self._decoder = self._remote.codec.decode(self._work.result().latents, self._before.decoder)
         return pixels_of(frames)
 
+    def write(self) -> None:
+        """vLLM-Omni has written its K/V already."""
+
     def after(self) -> OmniState:
         """The world's state once the chunk is kept."""
         assert self._decoder is not None, "a commit follows decode"

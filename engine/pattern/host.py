@@ -123,3 +123,6 @@ class HostedChunk:
     def decode(self) -> NDArray[np.uint8]:
         """Draw the frames."""
         return np.stack(list(self._world.render(self._tick)))
+
+    def write(self) -> None:
+        """A pattern has no K/V."""

@@ -210,6 +210,7 @@ def rate_figure(model: Model) -> Figure:
         for _ in chunk.forwards():
             pass
         encode_chunk(chunk.decode(), "h264", FPS, max(0, 12 * number - 3))
+        chunk.write()
         world.commit()
         seconds.append(time.perf_counter() - begun)
     world.close()

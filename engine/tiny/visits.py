@@ -82,6 +82,7 @@ def visit(model: Model, start: Start, keys: NDArray[np.int64], seed: int = 0) ->
         for _ in chunk.forwards():
             pass
         chunks.append(chunk.decode())
+        chunk.write()
         world.commit()
     world.close()
     return np.concatenate(chunks)

@@ -14,7 +14,10 @@ from engine.worker.schedule import Job
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A chunk between its first forward and its end; `error` is why it must be rolled back."""
+    """A chunk between its first forward and its end; `error` is why it must be rolled back.
+
+    Its stages run on two threads, each on one of them.
+    """
 
     job: Job
     call: int
@@ -22,6 +25,14 @@ class Flight:
     room: Room
     error: EngineError | None = None
     milliseconds: dict[str, float] = field(default_factory=dict)
+
+    def fail(self, error: EngineError) -> None:
+        """It will be rolled back; the first reason is the one that is told."""
+        self.error = self.error or error
+
+    def add(self, stage: str, seconds: float) -> None:
+        """A stage, or a part of one, took so long."""
+        self.milliseconds[stage] = self.milliseconds.get(stage, 0.0) + seconds * 1000
 
     @contextmanager
     def stage(self, name: str, began: float | None = None) -> Iterator[None]:
@@ -34,7 +45,7 @@ class Flight:
         except Exception as error:
             raise ChunkFailed(f"{name} of chunk {self.tick.chunk_index} failed: {describe(error)}") from error
         finally:
-            self.milliseconds[name] = (time.perf_counter() - began) * 1000
+            self.add(name, time.perf_counter() - began)
 
     def times(self) -> StageTimes:
         """The stages until the pixels left."""

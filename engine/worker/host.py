@@ -25,6 +25,11 @@ class HostChunk(Protocol):
     def decode(self) -> NDArray[np.uint8]:
         """The chunk's frames: RGB [F, H, W, 3]. After the last forward."""
 
+    def write(self) -> None:
+        """The commit pass, after `decode` and while the frames are encoded: write the clean block's K/V where
+        only a commit makes it part of the world.
+        """
+
 
 class HostWorld(Protocol):
     """All state of one world. Used by the device's thread alone; any method may raise."""
@@ -37,7 +42,7 @@ class HostWorld(Protocol):
         """Stage the next chunk."""
 
     def commit(self) -> None:
-        """Keep the staged and decoded chunk: the forward that writes its K/V."""
+        """Keep the staged chunk, which was decoded and written."""
 
     def rollback(self) -> None:
         """Forget the staged chunk, if any: the world is as after its last commit."""

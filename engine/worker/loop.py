@@ -24,7 +24,7 @@ from engine.api import (
 from engine.media.chunk import encode_chunk
 from engine.worker.beside import Beside
 from engine.worker.flight import Flight
-from engine.worker.host import Host
+from engine.worker.host import Host, HostChunk
 from engine.worker.messages import (
     Answer,
     Cancel,
@@ -59,9 +59,9 @@ Encode = Callable[[NDArray[np.uint8], Literal["h264", "jpeg"], int, int], Encode
 class WorkerLoop:
     """Runs requests against a loaded host.
 
-    A chunk runs in two turns of the device's thread. The first computes and decodes it; its frames are then
-    encoded beside, while another world computes. When its pixels were handed on, the second commits it,
-    before any other work. A chunk that is cancelled before, or fails anywhere, is rolled back.
+    A chunk runs in two turns of the device's thread. The first computes and decodes it, and writes its K/V
+    while the frames are encoded beside: pixels wait for no commit pass. When they were handed on, the second
+    commits it, before any other work. A chunk that is cancelled before, or fails anywhere, is rolled back.
     """
 
     def __init__(
@@ -165,17 +165,23 @@ class WorkerLoop:
         self._send(answer)
 
     def _compute(self, flight: Flight) -> None:
-        """First turn: compute, decode, give the frames to the encoder."""
-        flight.milliseconds["queue"] = (time.monotonic() - flight.job.arrived) * 1000
+        """First turn: compute, decode, give the frames to the encoder, write the K/V."""
+        flight.add("queue", time.monotonic() - flight.job.arrived)
         try:
-            frames = self._frames(flight)
+            chunk, frames = self._frames(flight)
         except EngineError as error:
-            flight.error = error
+            flight.fail(error)
             self._finish(flight)
-        else:
-            self._encoder.submit(partial(self._hand_on, flight, frames, time.perf_counter()))
+            return
+        self._encoder.submit(partial(self._hand_on, flight, frames, time.perf_counter()))
+        try:
+            with flight.stage("commit"):
+                chunk.write()
+        except EngineError as error:
+            with self._changed:
+                flight.fail(error)
 
-    def _frames(self, flight: Flight) -> NDArray[np.uint8]:
+    def _frames(self, flight: Flight) -> tuple[HostChunk, NDArray[np.uint8]]:
         world, tick = flight.room.world, flight.tick
         if tick.chunk_index != world.chunks:
             raise ChunkFailed(f"chunk {tick.chunk_index} was asked for; the next one is {world.chunks}")
@@ -187,9 +193,11 @@ class WorkerLoop:
         with flight.stage("decode"):
             frames = chunk.decode()
         self._check(flight)
-        return frames
+        return chunk, frames
 
     def _check(self, flight: Flight) -> None:
+        if flight.error is not None:
+            raise flight.error
         if flight.job.cancelled:
             raise ChunkCancelled(f"chunk {flight.tick.chunk_index} was cancelled")
 
@@ -204,7 +212,8 @@ class WorkerLoop:
                 del self._chunks[flight.call]  # from here on it can't be cancelled
             self._send(Ready(flight.call, flight.tick.request_id, media, flight.times()))
         except EngineError as error:
-            flight.error = error
+            with self._changed:
+                flight.fail(error)
         with self._changed:
             self._encoded.append(flight)
             self._changed.notify()
@@ -222,7 +231,7 @@ class WorkerLoop:
                 with flight.stage("commit"):
                     world.commit()
             except EngineError as error:
-                flight.error = error
+                flight.fail(error)
         if flight.error is not None:
             self._end(flight.job, Failed(flight.call, self._roll_back(flight, flight.error)))
             return

@@ -24,7 +24,7 @@ from engine.world.state import WorldState
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """Made by `World.begin_chunk`: run `forwards` to its end, then `decode`; the world commits or forgets
+    """Made by `World.begin_chunk`: run `forwards` to its end, `decode`, `write`; the world commits or forgets
     it.
     """
 
@@ -42,6 +42,7 @@ class Chunk:
     clean: Tensor | None = None  # [1, C, F, h, w], what the last probe left
     finished: bool = False
     decoder: History | None = field(default=None)
+    written: bool = False
 
     def forwards(self) -> Iterator[None]:
         """Run one probe at each step, so that a caller can look up between them."""
@@ -60,12 +61,18 @@ class Chunk:
         return pixels_of(frames)
 
     @torch.inference_mode()
-    def commit(self) -> WorldState:
-        """Write the clean block's K/V; the world's state after it."""
-        assert self.clean is not None and self.decoder is not None, "commit follows decode"
+    def write(self) -> None:
+        """The commit pass: the clean block's K/V at t = 0, in place of what the last probe wrote there."""
+        assert self.clean is not None and self.decoder is not None, "write follows decode"
         modulation = self.model.modulation(CLEAN)
         latent = self.clean.to(self.model.dtype)
         self.model.transformer.write(latent, modulation, self.inputs, self.text, self.slots)
+        self.written = True
+
+    @torch.inference_mode()
+    def after(self) -> WorldState:
+        """The world's state once the block is kept."""
+        assert self.clean is not None and self.decoder is not None and self.written, "a commit follows write"
         return WorldState(
             chunks=self.before.chunks + 1,
             prompt=self.prompt,

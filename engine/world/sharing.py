@@ -45,6 +45,9 @@ class AnyChunk(Protocol):
     def decode(self) -> NDArray[np.uint8]:
         """The block's frames, RGB [n, H, W, 3]. After the last forward."""
 
+    def write(self) -> None:
+        """The commit pass. After `decode`."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FirstChunk:
@@ -79,6 +82,9 @@ class StoredChunk:
         """A copy of the stored frames."""
         return self._payload.frames.clone().numpy()
 
+    def write(self) -> None:
+        """Nothing: its commit copies the K/V with all the rest."""
+
 
 class RecordedChunk:
     """A miss: computed, and its frames remembered for those that come after."""
@@ -96,6 +102,10 @@ class RecordedChunk:
         """The chunk's."""
         self.frames = self._chunk.decode()
         return self.frames
+
+    def write(self) -> None:
+        """The chunk's."""
+        self._chunk.write()
 
 
 class SharingWorld:

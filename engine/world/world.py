@@ -31,8 +31,8 @@ class World:
     """Made by `open_world`. Used by one thread; several worlds share one model and may take turns chunk by
     chunk.
 
-    `begin_chunk`, the chunk's forwards, its `decode`, then `commit`, or `rollback` at any point before.
-    Whatever raises in between leaves the world as after its last committed chunk.
+    `begin_chunk`, the chunk's forwards, its `decode`, its `write`, then `commit`, or `rollback` at any point
+    before, also where anything raised: that leaves the world as after its last committed chunk.
     """
 
     def __init__(self, model: Model, spec: WorldSpec, schedule: Schedule, caches: WorldCaches) -> None:
@@ -67,17 +67,12 @@ class World:
         return self._chunk
 
     def commit(self) -> None:
-        """Write the chunk's K/V and make it part of the world. Needs the decoded chunk."""
+        """Make the chunk part of the world. Needs the decoded and written chunk."""
         chunk = self._chunk
         assert chunk is not None, "there is no chunk in flight"
-        try:
-            after = chunk.commit()
-        except BaseException:
-            self.rollback()
-            raise
+        after = chunk.after()
         self.caches.view.commit()
-        self._state = after
-        self._chunk = None
+        self._state, self._chunk = after, None
 
     def rollback(self) -> None:
         """Forget the chunk in flight; without one, does nothing."""

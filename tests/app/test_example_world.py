@@ -56,6 +56,7 @@ def play(world: Any, first: int, winds: Sequence[tuple[int, int]]) -> list[bytes
         chunk = world.begin_chunk(Tick("s", "w", 0, "r", index, (), "clouds", conditioning=block))
         assert sum(1 for _ in chunk.forwards()) == 1
         played.append(chunk.decode().tobytes())
+        chunk.write()
         world.commit()
     return played
 

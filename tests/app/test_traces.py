@@ -34,20 +34,20 @@ def spans() -> Iterator[tuple[ChunkTraces, InMemorySpanExporter]]:
     provider.shutdown()
 
 
-def test_a_chunk_is_a_span_with_its_stages_end_to_end(
+def test_a_chunk_is_a_span_with_its_stages_end_to_end_and_its_commit_beside_the_encoder(
     spans: tuple[ChunkTraces, InMemorySpanExporter],
 ) -> None:
     traces, exporter = spans
     traces.chunk_committed(TIMES)
     *stages, chunk = exporter.get_finished_spans()
     assert (chunk.name, chunk.start_time, chunk.end_time) == ("chunk", 980 * MS, 1000 * MS)
-    assert chunk.attributes == {"overhead_ms": 5.0}
+    assert chunk.attributes == {"overhead_ms": 9.0}
     assert [(stage.name, stage.start_time, stage.end_time) for stage in stages] == [
         ("queue", 980 * MS, 981 * MS),
         ("denoise", 981 * MS, 983 * MS),
         ("decode", 983 * MS, 986 * MS),
         ("encode", 986 * MS, 990 * MS),
-        ("commit", 990 * MS, 995 * MS),
+        ("commit", 986 * MS, 991 * MS),
     ]
     assert all(stage.parent == chunk.context for stage in stages)
 
@@ -63,7 +63,7 @@ async def test_a_span_names_the_session_and_request_of_its_task(
 
     await asyncio.create_task(play())
     chunk = exporter.get_finished_spans()[-1]
-    assert chunk.attributes == {"overhead_ms": 5.0, "session_id": "walk", "request_id": "stream"}
+    assert chunk.attributes == {"overhead_ms": 9.0, "session_id": "walk", "request_id": "stream"}
 
 
 def test_a_chunk_that_was_rolled_back_is_a_failed_span(

@@ -90,6 +90,7 @@ def play(chunks: int, attention: Callable[[Declaration], Attend] | None = None) 
             assert chunk.clean is not None
             latents.append(chunk.clean.clone())
         frames.extend(torch.from_numpy(chunk.decode().copy()).unbind())
+        chunk.write()
         world.commit()
     world.close()
     return {"probes": transformer.predictions, "latents": latents, "frames": frames}

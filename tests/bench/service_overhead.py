@@ -1,8 +1,8 @@
 """What the service adds to a chunk: a continuous session over a real socket, as fast as it goes.
 
 The time of a chunk runs from the last byte of the chunk before to its own last byte; overhead is what is left
-of it after denoise, decode and encode of this chunk and the commit of the one before. Waiting for the device
-counts as overhead.
+of it after what the commit of the one before ran longer than its encoding, and this one's denoise, decode and
+encode. Waiting for the device counts as overhead.
 """
 
 import argparse
@@ -35,9 +35,10 @@ def shares(chunks: list[Chunk]) -> tuple[list[float], list[float]]:
     """Of each steady chunk: its milliseconds, and the share of overhead in them."""
     times, overheads = [], []
     for before, chunk in list(pairwise(chunks))[WARM:]:
-        timing = chunk.metadata["timing"]
+        timing = chunk.metadata["timing"]  # the commit that it names is of the one before
         total = (chunk.arrived - before.arrived) * 1000
-        spent = sum(timing[f"{stage}_ms"] for stage in ("denoise", "decode", "encode", "commit"))
+        spent = max(0.0, timing["commit_ms"] - before.metadata["timing"]["encode_ms"])
+        spent += sum(timing[f"{stage}_ms"] for stage in ("denoise", "decode", "encode"))
         times.append(total)
         overheads.append((total - spent) / total)
     return times, overheads

@@ -1,4 +1,6 @@
-"""What the worker process adds to a chunk: its time minus queue, denoise, decode, encode and commit.
+"""What the worker process adds to a chunk: its time minus queue, denoise, decode, and encode or commit.
+
+Those two run side by side; the longer one counts.
 
 The model is a test pattern that takes no time of its own; the chunk crosses the border whole.
 """
@@ -26,13 +28,13 @@ async def measure() -> tuple[list[float], list[float]]:
     overheads, wholes = [], []
     for index in range(CHUNKS):
         tick = Tick("s", "w", 0, f"r{index}", index, (), "p")
-        began, stages = time.perf_counter(), 0.0
+        began = time.perf_counter()
         async for answer in engine.run_chunk(tick):
             if isinstance(answer, ChunkReady):
                 times = answer.times
-                stages += times.queue_ms + times.denoise_ms + times.decode_ms + times.encode_ms
+                stages = times.queue_ms + times.denoise_ms + times.decode_ms
             else:
-                stages += answer.commit_ms
+                stages += max(times.encode_ms, answer.commit_ms)
         whole = (time.perf_counter() - began) * 1000
         wholes.append(whole)
         overheads.append(whole - stages)

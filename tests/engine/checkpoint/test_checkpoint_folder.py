@@ -83,6 +83,7 @@ def test_a_folder_loads_and_plays(folder: Path) -> None:
     chunk = world.begin_chunk("a hill", ({"keys": ("w",)},) * 3)
     assert sum(1 for _ in chunk.forwards()) == 2
     assert chunk.decode().shape == (9, 48, 64, 3)
+    chunk.write()
     world.commit()
     world.close()
 

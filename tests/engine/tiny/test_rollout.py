@@ -65,6 +65,7 @@ def test_a_training_rollout_is_what_the_served_world_makes(model: Model) -> None
         made = chunk.clean.transpose(1, 2)
         torch.testing.assert_close(made, expected[:, 3 * number : 3 * number + 3], atol=2e-3, rtol=2e-3)
         chunk.decode()
+        chunk.write()
         world.commit()
     world.close()
 

@@ -61,6 +61,7 @@ def play(world: World, chunks: int = 4) -> list[Tensor]:
         for _ in chunk.forwards():
             pass
         chunk.decode()
+        chunk.write()
         world.commit()
         assert chunk.clean is not None
         latents.append(chunk.clean)

@@ -93,6 +93,9 @@ class Chunk:
         noise = np.random.default_rng(tone).integers(0, 256, (frames, 16, 32, 3))
         return noise.astype(np.uint8)
 
+    def write(self) -> None:
+        self.world.reach("write")
+
 
 class World:
     """Its state is a generator and a tone; a rollback brings both back."""

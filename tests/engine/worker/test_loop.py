@@ -17,11 +17,11 @@ from engine.media.chunk import encode_chunk
 from engine.worker.local import LocalEngine
 
 
-async def test_a_chunk_is_probed_decoded_handed_on_and_then_committed() -> None:
+async def test_a_chunk_is_probed_decoded_written_handed_on_and_then_committed() -> None:
     record = Record()
     async with engine(record, "w") as local:
         media = await play(local, "w", 0)
-    assert names(record, "w") == ["open", "begin"] + ["probe"] * 4 + ["decode", "commit", "close"]
+    assert names(record, "w") == ["open", "begin"] + ["probe"] * 4 + ["decode", "write", "commit", "close"]
     assert len(media.frames) == 9 and media.first_frame == 0
 
 
@@ -33,6 +33,54 @@ async def test_pixels_leave_before_the_commit_runs() -> None:
         assert isinstance(await anext(answers), ChunkReady)
         go.set()  # only now can the commit have ended
         assert isinstance(await anext(answers), ChunkCommitted)
+
+
+async def test_pixels_wait_for_no_commit_pass() -> None:
+    record = Record()
+    _, go = record.hold("write", "w")
+    async with engine(record, "w") as local:
+        answers = local.run_chunk(tick("w", 0))
+        assert isinstance(await anext(answers), ChunkReady)
+        assert "commit" not in names(record, "w")
+        go.set()
+        assert isinstance(await anext(answers), ChunkCommitted)
+
+
+async def test_the_commit_pass_waits_for_no_encoder() -> None:
+    record = Record()
+    written, go = record.hold("write", "w")
+    go.set()
+
+    def encode(frames: NDArray[np.uint8], kind: object, fps: int, first_frame: int) -> EncodedChunk:
+        assert written.wait(30)
+        return encode_chunk(frames, "h264", fps, first_frame)
+
+    local = LocalEngine(ScriptedHost(record), encode)
+    await local.start()
+    await local.open_world(request("w"))
+    await play(local, "w", 0)
+    await local.stop()
+
+
+async def test_the_pixels_of_a_chunk_that_can_t_be_written_are_kept_back() -> None:
+    record = Record()
+    record.fail("write", "w", ValueError("a bad number"))
+    next_turn, go = record.hold("begin", "b")
+    go.set()
+
+    def encode(frames: NDArray[np.uint8], kind: object, fps: int, first_frame: int) -> EncodedChunk:
+        assert next_turn.wait(30)  # so the write has failed
+        return encode_chunk(frames, "h264", fps, first_frame)
+
+    local = LocalEngine(ScriptedHost(record), encode)
+    await local.start()
+    for world in ("w", "b"):
+        await local.open_world(request(world))
+    other = asyncio.ensure_future(play(local, "b", 0, 1.0))
+    with pytest.raises(ChunkFailed, match="commit of chunk 0 failed: ValueError: a bad number"):
+        await anext(local.run_chunk(tick("w", 0)))
+    await other
+    await local.stop()
 
 
 async def test_later_chunks_continue_media_time() -> None:
@@ -172,7 +220,7 @@ async def test_leaving_early_cancels_the_chunk() -> None:
         assert names(record, "w").count("rollback") == 1
 
 
-@pytest.mark.parametrize("stage", ["begin", "probe", "decode", "commit"])
+@pytest.mark.parametrize("stage", ["begin", "probe", "decode", "write", "commit"])
 async def test_a_raise_in_any_stage_rolls_back_and_the_worker_lives_on(stage: str) -> None:
     async with engine(None, "w") as local:
         undisturbed = await walk(local, "w", 3)

@@ -85,7 +85,7 @@ async def test_refusals_cross_the_border_whole() -> None:
         assert refusal.value.field == "scene"
 
 
-@pytest.mark.parametrize("stage", ["probe", "decode", "commit"])
+@pytest.mark.parametrize("stage", ["probe", "decode", "write", "commit"])
 async def test_a_worker_that_exits_loses_its_worlds_and_is_started_again(stage: str, tmp_path: Path) -> None:
     once = str(tmp_path / "died")
     async with engine(deeds={f"{stage} 1": "exit"}, once=once) as process:

@@ -69,10 +69,12 @@ def spec_of(world: str = "w", seed: int = 3) -> WorldSpec:
 
 
 def finish(chunk: HostChunk) -> NDArray[np.uint8]:
-    """Run the probes and decode."""
+    """Run the probes, decode, write the K/V."""
     for _ in chunk.forwards():
         pass
-    return chunk.decode()
+    frames = chunk.decode()
+    chunk.write()
+    return frames
 
 
 def play(

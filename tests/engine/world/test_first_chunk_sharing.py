@@ -68,6 +68,7 @@ def chunk(world: World | SharingWorld, motions: Motions = FORWARD, prompt: str =
     for _ in running.forwards():
         pass
     frames = running.decode()
+    running.write()
     world.commit()
     return frames.tobytes()
 
@@ -178,7 +179,7 @@ def test_what_is_encoded_otherwise_never_hits(bench: Bench) -> None:
     assert bench.store.hits == 0
 
 
-@pytest.mark.parametrize("after", ["begin", "forwards", "decode"])
+@pytest.mark.parametrize("after", ["begin", "forwards", "decode", "write"])
 @pytest.mark.parametrize("hit", [False, True])
 def test_a_rollback_leaves_no_trace_and_no_entry(bench: Bench, after: str, hit: bool) -> None:
     expected = walk(bench.alone())
@@ -188,8 +189,10 @@ def test_a_rollback_leaves_no_trace_and_no_entry(bench: Bench, after: str, hit: 
     running = world.begin_chunk("a meadow", FORWARD)
     if after != "begin":
         list(running.forwards())
-    if after == "decode":
+    if after in ("decode", "write"):
         running.decode()
+    if after == "write":
+        running.write()
     world.rollback()
     assert len(bench.store) == entries
     state = bench.caches.ledger.live.owners[bench.store.owner]
@@ -206,8 +209,10 @@ def test_of_two_builds_at_once_the_one_that_began_last_is_kept(bench: Bench) -> 
     second = two.begin_chunk("a meadow", FORWARD)
     list(second.forwards())
     assert first.decode().tobytes() == second.decode().tobytes() == expected[0]
+    first.write()
     one.commit()
     assert len(bench.store) == 0
+    second.write()
     two.commit()
     assert len(bench.store) == 1
     assert [chunk(one, m) for m in (TURN, STILL)] == [chunk(two, m) for m in (TURN, STILL)] == expected[1:3]

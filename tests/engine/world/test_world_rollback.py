@@ -12,7 +12,7 @@ from engine.world.model import Model
 from engine.world.world import World
 
 
-@pytest.mark.parametrize("stop", ["begun", "one probe", "all probes", "decoded"])
+@pytest.mark.parametrize("stop", ["begun", "one probe", "all probes", "decoded", "written"])
 @pytest.mark.parametrize("committed", [0, 1, 4])
 def test_a_rolled_back_chunk_leaves_no_trace(fresh: Callable[..., World], stop: str, committed: int) -> None:
     undisturbed = play(fresh(), *WALK)
@@ -24,8 +24,10 @@ def test_a_rolled_back_chunk_leaves_no_trace(fresh: Callable[..., World], stop: 
     elif stop != "begun":
         for _ in chunk.forwards():
             pass
-        if stop == "decoded":
+        if stop in ("decoded", "written"):
             chunk.decode()
+        if stop == "written":
+            chunk.write()
     world.rollback()
     assert world.chunks == committed
     assert before + play(world, *WALK[committed:]) == undisturbed
