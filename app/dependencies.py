@@ -17,8 +17,10 @@ _bearer = HTTPBearer(auto_error=False, description="An API key, where the server
 def owner_of(
     request: Request, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> str | None:
-    """The API key's id. Raises `Unauthorized`."""
-    return edge_of(request).keys.owner(None if shown is None else shown.credentials)
+    """The API key's id. Raises `Unauthorized`, `HostRefused`."""
+    edge = edge_of(request)
+    edge.require_host(request)
+    return edge.keys.owner(None if shown is None else shown.credentials)
 
 
 SessionIdInPath = Annotated[str, Path(max_length=64, description="The session's name.", examples=["my-walk"])]

@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 
 from app.errors import message_of
 from app.fields import IMAGE_FIELD
+from app.hosts import check_host
 from app.image_fetch import ImageFetcher
 from app.intake import linked_image, served_names, session_spec
 from app.key_file import KeyFile
@@ -75,6 +76,11 @@ class Edge:
             recordings=stores.recordings,
             usage=stores.usage,
         )
+
+    def require_host(self, connection: HTTPConnection) -> None:
+        """Raise `HostRefused` where a page of another site may have led its visitor here; it knows no key."""
+        if not self.keys.required:
+            check_host(self.settings, connection.headers.get("host"))
 
     async def start(self) -> None:
         """Open the journal and load the model."""

@@ -36,6 +36,7 @@ TABLE: dict[type[Exception], Fault] = {
     refusals.Stalled: Fault("stalled", 408, 4408, retryable=True),
     refusals.Unauthorized: Fault("unauthorized", 401, 1008),
     refusals.OriginRefused: Fault("origin_refused", 403, 1008),
+    refusals.HostRefused: Fault("host_refused", 403, 1008),
     refusals.NotReady: Fault("not_ready", 503, 1013, retryable=True),
     # What the session layer raises
     errors.SessionError: Fault("session_error", 500, 1011),

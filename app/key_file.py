@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import stat
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -53,9 +55,25 @@ def read_keys(path: Path) -> KeyList:
         raise KeyFileRefused(f"{path} is no file of keys: {place}: {first['msg']}") from None
 
 
-def write_keys(path: Path, keys: KeyList) -> None:
+def change_keys(path: Path, change: Callable[[KeyList], KeyList]) -> None:
+    """Read the file, which may be missing, and write what `change` makes of it; others wait until then.
+
+    Raises `KeyFileRefused`, also with what `change` raises.
+    """
+    try:
+        folder = os.open(path.resolve().parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            _write(path, change(read_keys(path) if path.exists() else KeyList()))
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise KeyFileRefused(f"{path} can't be written: {error.strerror}") from None
+
+
+def _write(path: Path, keys: KeyList) -> None:
     """All or nothing; a new file is readable by its owner alone, another stays whose it was, so that the
-    server can read it, whoever adds a key. Raises `OSError`.
+    server can read it, whoever adds a key.
     """
     path = path.resolve()  # a link stays one
     handle, fresh = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

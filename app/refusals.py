@@ -20,6 +20,7 @@ class Refusal(Exception):
     +- Stalled            neither progress nor a ping for too long
     +- Unauthorized       a token or key is missing or wrong
     +- OriginRefused      the page's origin is not on the list
+    +- HostRefused        the server was reached by a name that is not on the list
     +- NotReady           the model is not loaded yet; may be tried again
     """
 
@@ -89,6 +90,10 @@ class Unauthorized(Refusal):
 
 class OriginRefused(Refusal):
     """The page's origin is not on the list."""
+
+
+class HostRefused(Refusal):
+    """The server was reached by a name that is not on the list."""
 
 
 class NotReady(Refusal):

@@ -77,6 +77,11 @@ class Settings(BaseSettings):
     allowed_origins: tuple[str, ...] = Field(
         (), description="Origins besides the server's own whose pages may open a socket or call the API."
     )
+    allowed_hosts: tuple[str, ...] = Field(
+        (),
+        description="Names besides localhost by which a server on the loopback may be reached without an API "
+        "key, e.g. a proxy's; `*`: any.",
+    )
 
     start_timeout_s: float = Field(10, gt=0, description="Seconds within which `session.start` must come.")
     start_max_bytes: int = Field(8 * 2**20, ge=1024, description="Longest `session.start`, in bytes.")

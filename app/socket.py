@@ -45,6 +45,7 @@ async def realtime_video(websocket: WebSocket) -> None:
     about(request_id=channel.request_id)
     try:
         _check_origin(websocket, edge.settings)
+        edge.require_host(websocket)
         await _converse(edge, channel, bearer(websocket))
     except WebSocketDisconnect:
         log.debug("the client left")

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.key_file import KeyFileRefused, KeyList, added, read_keys, revoked, write_keys
+from app.key_file import KeyFileRefused, added, change_keys, read_keys, revoked
 from app.tokens import digest, new_token
 
 keys = typer.Typer(
@@ -28,8 +28,7 @@ def add(name: Name, file: FileOption = Path("keys.json")) -> None:
     """Make a key and print it, once: the file keeps its digest alone."""
     key = new_token()
     try:
-        known = read_keys(file) if file.exists() else KeyList()
-        _write(file, added(known, name, digest(key)))
+        change_keys(file, lambda known: added(known, name, digest(key)))
     except KeyFileRefused as refused:
         raise _refused(refused) from None
     except ValueError:
@@ -55,17 +54,11 @@ def list_keys(file: FileOption = Path("keys.json")) -> None:
 def revoke(name: Name, file: FileOption = Path("keys.json")) -> None:
     """Let a key open nothing any more. Streams that it plays go on to their end."""
     try:
-        _write(file, revoked(read_keys(file), name))
+        read_keys(file)  # a file that is not there is told as such
+        change_keys(file, lambda known: revoked(known, name))
     except KeyFileRefused as refused:
         raise _refused(refused) from None
     typer.echo(f"{name} is revoked")
-
-
-def _write(file: Path, known: KeyList) -> None:
-    try:
-        write_keys(file, known)
-    except OSError as error:
-        raise KeyFileRefused(f"{file} can't be written: {error.strerror}") from None
 
 
 def _refused(refused: KeyFileRefused) -> typer.Exit:

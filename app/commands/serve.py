@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +17,7 @@ from app.bootstrap import build_engine, build_reducers, build_stores
 from app.commands.settings import option
 from app.data_lock import DataInUse, DataLock
 from app.edge import Edge
+from app.hosts import is_loopback
 from app.key_file import KeyFileRefused, read_keys
 from app.logs import configure_logging
 from app.main import create_app
@@ -154,7 +154,7 @@ def _require_protection(settings: Settings) -> None:
         settings.api_keys
         or settings.api_keys_file
         or settings.allow_unauthenticated
-        or _is_loopback(settings.host)
+        or is_loopback(settings.host)
     ):
         return
     raise typer.BadParameter(
@@ -181,10 +181,3 @@ def _require_traces(settings: Settings) -> None:
         require_traces()
     except TracesUnavailable as error:
         raise typer.BadParameter(str(error), param_hint="WORLDLINE_TRACE_ENDPOINT") from None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -15,7 +15,6 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import cli
-from app.commands.serve import _is_loopback
 from app.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,14 +121,6 @@ def test_a_taken_port_is_named_and_ends_the_server(tmp_path: Path) -> None:
     assert f"can't listen on 127.0.0.1 port {port}" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert "ready" not in ended.stdout
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("box", False)],
-)
-def test_loopback_is_told_from_the_rest(host: str, loopback: bool) -> None:
-    assert _is_loopback(host) is loopback
 
 
 @pytest.mark.parametrize("arguments", [["--port", "99999"], ["--engine", "steam"], ["--threads", "0"]])

@@ -1,5 +1,6 @@
 """Keys in a file: made, listed and revoked by the command, and read again while the server runs."""
 
+import fcntl
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from app.cli import cli
 from app.client import Client, ServerError
+from app.key_file import KeyList, added, change_keys, read_keys
 
 Start = Callable[..., Awaitable[Any]]
 MEADOW = {"prompt": "a meadow"}
@@ -86,15 +88,32 @@ def test_a_key_is_shown_once_and_kept_as_its_digest(file: Path) -> None:
         (["add", "ci"], "there is a key 'ci' already"),
         (["add", "no spaces"], "got 'no spaces'"),
         (["revoke", "nobody"], "there is no key 'nobody'"),
+        (["revoke", "ci", "--file", "nowhere.json"], "nowhere.json can't be read: No such file"),
     ],
 )
 def test_a_wrong_wish_changes_nothing(file: Path, arguments: list[str], told: str) -> None:
     keys(file, "add", "ci")
     before = file.read_bytes()
-    refused = runner.invoke(cli, ["keys", *arguments, "--file", str(file)], env={"COLUMNS": "200"})
+    refused = runner.invoke(
+        cli, ["keys", arguments[0], "--file", str(file), *arguments[1:]], env={"COLUMNS": "200"}
+    )
     assert refused.exit_code == 2
     assert told in refused.output
     assert file.read_bytes() == before
+
+
+def test_whoever_changes_the_file_keeps_others_out_from_reading_to_writing(file: Path) -> None:
+    def change(known: KeyList) -> KeyList:
+        folder = os.open(file.parent, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(folder)
+        return added(known, "second", "0" * 64)
+
+    keys(file, "add", "first")
+    change_keys(file, change)
+    assert [key.name for key in read_keys(file).keys] == ["first", "second"]
+    keys(file, "add", "third")
 
 
 async def test_keys_come_and_go_while_the_server_runs(start_server: Start, file: Path) -> None:
