@@ -135,7 +135,8 @@ class Ending:
         await outlasting(self._closing)
 
     async def _close(self, reason: str) -> None:
-        self._protocol.begin_close()
+        async with self._course.runner.showing:
+            self._protocol.begin_close()
         self._moved()
         self._end_streams()
         try:

@@ -84,8 +84,9 @@ class Epochs:
 
     async def _restart(self, resume: bool) -> ResetDone:
         async with self._intake.lock:
-            discarded = self._protocol.reset(resume)
-            self._new_epoch(resume)
+            async with self._course.runner.showing:
+                discarded = self._protocol.reset(resume)
+                self._new_epoch(resume)
             done = ResetDone(self._protocol.epoch, discarded)
             try:
                 await self._pen.write(facts.SessionReset(done.epoch, resume))

@@ -59,6 +59,9 @@ class _Run:
 class ChunkRunner:
     """The chunks of one session. `fail` is called with the error that ends its play, and a chunk is committed
     once `recorded` has come to its end.
+
+    `showing` is held from the writing of a chunk's tick until its pixels have left: who drops the chunk in
+    flight takes it, so that the journal names no chunk that nobody got.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class ChunkRunner:
         self._recorded = recorded
         self.transport_index = transport_index  # the next chunk's
         self.unfinished: ChunkOutput | None = None  # was shown when its world was lost
+        self.showing = asyncio.Lock()
         self._previous_commit_ms: float | None = None
         self._landed: asyncio.Future[bool] | None = None  # done when no chunk runs: whether it was committed
         self.frames = self._frames_of(protocol.chunk_index)  # shown in this epoch
@@ -155,7 +159,8 @@ class ChunkRunner:
     async def _take(self, run: _Run, answer: ChunkReady | ChunkCommitted) -> None:
         try:
             if isinstance(answer, ChunkReady):
-                await self._ready(run, answer)
+                async with self.showing:
+                    await self._ready(run, answer)
             else:
                 await self._recorded()
                 if self._protocol.is_current(run.tick):
@@ -169,7 +174,7 @@ class ChunkRunner:
         index, media = self.transport_index, answer.media
         await self._pen.write(facts.ChunkBegun(run.tick, media.digest, index))
         if not self._protocol.is_current(run.tick):
-            return  # a reset or close came while it was written
+            return  # the session failed while it was written
         self.transport_index += 1
         self._protocol.show()
         run.output = ChunkOutput(
