@@ -19,7 +19,7 @@ from engine.camera.algebra import (
     pose_of,
     rotation_from,
 )
-from engine.camera.intrinsics import Intrinsics
+from engine.camera.intrinsics import SMALLEST_FOCAL, Intrinsics
 from engine.camera.payload import (
     choice_of,
     fields_of,
@@ -96,7 +96,7 @@ def read(control: Control) -> Command:
     if control.schema == ACTIONS:
         return _actions(control.data)
     if control.schema == TRAJECTORY:
-        return _trajectory(control.data)
+        return read_trajectory(control.data)
     if control.schema == SE3:
         return _se3(control.data)
     raise refuse("schema", control.schema, "one of " + ", ".join(SCHEMAS))
@@ -145,7 +145,8 @@ def _keys(value: FrozenJson, path: str) -> Keys:
     return tuple(key for key in KEYS if key in held)
 
 
-def _trajectory(data: FrozenJson) -> Trajectory:
+def read_trajectory(data: FrozenJson) -> Trajectory:
+    """The data of a trajectory control. Raises `ControlRefused`."""
     fields = fields_of(data, "data", ("poses", "intrinsics"))
     poses = items_of(fields["poses"], "data.poses", 1, MAX_FRAMES)
     lenses = items_of(fields["intrinsics"], "data.intrinsics", 1, MAX_FRAMES)
@@ -186,8 +187,8 @@ def rigid_problem(rows: tuple[tuple[float, ...], ...]) -> str | None:
 def _intrinsics(value: FrozenJson, path: str) -> Intrinsics:
     fx, fy, cx, cy = numbers_of(value, path, 4, MAX_TRANSLATION)
     for i, focal in enumerate((fx, fy)):
-        if focal <= 0:
-            raise refuse(f"{path}[{i}]", focal, "a positive focal length")
+        if focal < SMALLEST_FOCAL:
+            raise refuse(f"{path}[{i}]", focal, f"a positive focal length, at least {SMALLEST_FOCAL}")
     return fx, fy, cx, cy
 
 

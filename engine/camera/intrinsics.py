@@ -9,6 +9,7 @@ Intrinsics = tuple[float, float, float, float]
 REFERENCE_WIDTH = 832
 REFERENCE_HEIGHT = 480
 LINGBOT_FOCAL = 500.0  # pixels at any target size
+SMALLEST_FOCAL = 1e-3  # pixels of the reference frame: rays through a much shorter one are no numbers
 
 
 def at_size(reference: Sequence[float], width: int, height: int) -> Intrinsics:

@@ -9,12 +9,13 @@ pixels at any size). All of them have defaults.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.camera.intrinsics import Intrinsics
+from engine.camera.intrinsics import SMALLEST_FOCAL, Intrinsics
 from engine.worker.host import LoadRefused
 from engine.world.spec import MAX_PIXELS
 
@@ -103,7 +104,8 @@ def _card(folder: Path, data: Any) -> Card:
 
 def _intrinsics(where: str, value: list[Any]) -> Intrinsics:
     numbers = [one for one in value if isinstance(one, (int, float)) and not isinstance(one, bool)]
-    if len(value) != 4 or len(numbers) != 4 or min(numbers[:2]) <= 0:
+    whole = len(value) == len(numbers) == 4 and all(map(math.isfinite, numbers))
+    if not whole or min(numbers[:2]) < SMALLEST_FOCAL:
         raise CheckpointRefused(f"{where}.intrinsics: expected [fx, fy, cx, cy], got {value!r}")
     fx, fy, cx, cy = map(float, numbers)
     return fx, fy, cx, cy

@@ -100,7 +100,7 @@ async def test_it_is_byte_for_byte_what_a_continuous_session_streams(
         (["--action-dir", "../out"], "needs a trusted-root"),
         (["--action-dir", "../out", "--trusted-root", "{root}"], "`..` is not allowed"),
         (["--action-dir", "/etc", "--trusted-root", "{root}"], "is absolute"),
-        (["--action-dir", "pickled", "--trusted-root", "{root}"], "pickled/poses.npy: Object arrays"),
+        (["--action-dir", "pickled", "--trusted-root", "{root}"], "pickled/poses.npy: dtype object: pickled"),
         (
             ["--save-latents", "no/such/folder/l.safetensors"],
             "no/such/folder/l.safetensors: can't be written",

@@ -75,6 +75,7 @@ def rigid(translation: Any, rotation: Any, **more: Any) -> dict[str, Any]:
         (TRAJECTORY, {"poses": [pose(float("nan"), 0, 0)], "intrinsics": [GOOD_LENS]}, "data.poses[0][0][3]"),
         (TRAJECTORY, {"poses": [pose(1e300, 0, 0)], "intrinsics": [GOOD_LENS]}, "data.poses[0][0][3]"),
         (TRAJECTORY, {"poses": [GOOD_POSE], "intrinsics": [[0, 1, 1, 1]]}, "data.intrinsics[0][0]"),
+        (TRAJECTORY, {"poses": [GOOD_POSE], "intrinsics": [[1, 1e-320, 1, 1]]}, "data.intrinsics[0][1]"),
         (TRAJECTORY, {"poses": [GOOD_POSE], "intrinsics": [[1, 1, 1]]}, "data.intrinsics[0]"),
         (SE3, {"mode": "target"}, "data.data"),
         (SE3, {"mode": "jump", "data": {}}, "data.mode"),

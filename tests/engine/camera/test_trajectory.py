@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from engine.camera.integrate import Camera, press
 from engine.camera.resample import resample
-from engine.camera.trajectory import TrajectoryRefused, load_trajectory
+from engine.camera.trajectory import TrajectoryRefused, load_trajectory, open_beneath
 
 
 def poses_of(count: int) -> NDArray[np.float64]:
@@ -83,6 +83,12 @@ def test_a_root_that_is_not_there_is_named(tmp_path: Path) -> None:
         (np.full((1, 4, 4), np.nan), lenses(1), "finite"),
         (poses_of(1) * 2, lenses(1), "last row"),
         (poses_of(1), -lenses(1), "positive"),
+        (poses_of(1), lenses(1) * 1e-320, r"intrinsics\[0\]\[0\]: got .*positive"),
+        (
+            np.where(np.arange(16).reshape(1, 4, 4) == 3, 1e308, poses_of(1)),
+            lenses(1),
+            r"poses\[0\]\[0\]\[3\]: got 1e\+308, expected at most",
+        ),
     ],
 )
 def test_other_files_are_refused_with_a_reason(
@@ -114,6 +120,72 @@ def test_a_device_file_is_not_read(tmp_path: Path) -> None:
         pytest.skip("making device files needs privileges")
     with pytest.raises(TrajectoryRefused, match="not a regular file, but a device"):
         load_trajectory(tmp_path, "walk")
+
+
+NPY = b"\x93NUMPY\x01\x00"
+
+
+def written(header: bytes, body: bytes = bytes(200)) -> bytes:
+    return NPY + len(header).to_bytes(2, "little") + header + body
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not an array"),
+        (b"PK\x03\x04-\x00 an archive", "not an array"),
+        (b"\x93NUMPY\x07\x00aaaa", "version"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + b" " * 1000, "not an array"),
+        (written(b"{" * 100), "not an array"),
+        (written(b"{'descr': " + b"-" * 9000 + b"1}"), "not an array: ."),
+        (written(b"{'descr': 'V8', 'fortran_order': False, 'shape': (1, 4, 4), 1: 2}"), "not an array"),
+        (
+            written(b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999, 4, 4)}"),
+            "9999999999 frames",
+        ),
+        (written(b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 4, 4)}"), "-1 frames"),
+        (written(b"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 4, 4)}"), "200 bytes.*says 256"),
+    ],
+)
+def test_headers_that_lie_are_refused_before_anything_is_made_of_them(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    (write(tmp_path, "walk", poses_of(1), lenses(1)) / "poses.npy").write_bytes(content)
+    with pytest.raises(TrajectoryRefused, match=rf"walk/poses\.npy: .*{message}"):
+        load_trajectory(tmp_path, "walk")
+
+
+def test_columns_may_come_first(tmp_path: Path) -> None:
+    write(tmp_path, "walk", np.asfortranarray(poses_of(3)), lenses(3))
+    assert [pose[2][3] for pose in load_trajectory(tmp_path, "walk").poses] == [0, 1, 2]
+
+
+def test_links_that_lead_to_themselves_are_named(tmp_path: Path) -> None:
+    folder = write(tmp_path, "walk", poses_of(1), lenses(1))
+    (folder / "poses.npy").unlink()
+    (folder / "poses.npy").symlink_to("poses.npy")
+    (tmp_path / "round").symlink_to("round")
+    for root, name in ((tmp_path, "walk"), (tmp_path, "round"), (tmp_path / "round", "walk")):
+        with pytest.raises(
+            TrajectoryRefused, match=r"a symlink that leads to itself|levels of symbolic links"
+        ):
+            load_trajectory(root, name)
+
+
+def test_a_null_character_is_no_name(tmp_path: Path) -> None:
+    with pytest.raises(TrajectoryRefused, match="null"):
+        load_trajectory(tmp_path, "a\0b")
+
+
+def test_a_link_that_comes_after_the_check_is_not_followed(tmp_path: Path) -> None:
+    write(tmp_path, "outside/walk", poses_of(1), lenses(1))
+    root = tmp_path / "root"
+    inside = write(root, "walk", poses_of(1), lenses(1))
+    os.close(open_beneath(root, Path("walk/poses.npy")))
+    inside.rename(root / "gone")
+    inside.symlink_to(tmp_path / "outside" / "walk")
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+        open_beneath(root, Path("walk/poses.npy"))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -138,6 +138,16 @@ def test_every_missing_unknown_and_misshapen_parameter_is_listed(folder: Path) -
             "worldline.fps: expected at least 1",
         ),
         ("model_index.json", lambda data: data["worldline"].update(intrinsics=[1]), "worldline.intrinsics"),
+        (
+            "model_index.json",
+            lambda data: data["worldline"].update(intrinsics=[1e-320, 1, 1, 1]),
+            "worldline.intrinsics",
+        ),
+        (
+            "model_index.json",
+            lambda data: data["worldline"].update(intrinsics=[1, 1, float("nan"), 1]),
+            "worldline.intrinsics",
+        ),
         ("model_index.json", lambda data: data["worldline"].update(max_pixels=256), "max_pixels: expected"),
         ("model_index.json", lambda data: data["worldline"].update(max_pixels=10**6), "max_pixels: expected"),
         ("transformer/config.json", lambda data: data.pop("ffn_dim"), "ffn_dim: missing"),
