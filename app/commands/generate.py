@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -92,18 +93,16 @@ def generate(
         "tf32": tf32,
     }
     try:
-        for path in (output, save_latents, metadata):
-            _require_folder(path)
+        _require_writable((output, save_latents, metadata), (image, actions))
         made = generate_video(options)
         latents, facts = _write(made, output, keep=save_latents is not None)
+        if save_latents is not None:
+            _save_latents(latents, save_latents)
+        if metadata is not None:
+            _save_facts({**made.facts, "chunks": facts}, metadata)
     except GenerateRefused as refused:
         typer.echo(f"worldline generate: {refused}", err=True)
         raise typer.Exit(1) from None
-    if save_latents is not None:
-        _save_latents(latents, save_latents)
-    if metadata is not None:
-        text = json.dumps({**made.facts, "chunks": facts}, indent=2)
-        metadata.write_text(text + "\n", encoding="utf-8")
 
 
 def _write(made: Making, output: Path, keep: bool) -> tuple[list[Any], list[dict[str, object]]]:
@@ -132,18 +131,38 @@ def _whole(output: Path) -> Iterator[Path]:
     try:
         yield part
         part.replace(output)
+    except OSError as error:
+        raise GenerateRefused(f"{output}: can't be written: {error.strerror}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
-def _require_folder(path: Path | None) -> None:
-    if path is not None and (not path.parent.is_dir() or path.is_dir()):
-        raise GenerateRefused(f"{path}: can't be written: no such folder, or it is one itself")
+def _require_writable(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
+    """Before a model is loaded: every output is a file of its own, in a folder that can be written to."""
+    taken = {path.resolve() for path in inputs if path is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        if not path.parent.is_dir() or path.is_dir():
+            raise GenerateRefused(f"{path}: can't be written: no such folder, or it is one itself")
+        if path.exists() and not path.is_file():
+            raise GenerateRefused(f"{path}: can't be written: it is not a regular file")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise GenerateRefused(f"{path}: can't be written: its folder allows no new files")
+        if path.resolve() in taken:
+            raise GenerateRefused(f"{path}: is given twice, and would be overwritten")
+        taken.add(path.resolve())
 
 
 def _save_latents(latents: list[Any], path: Path) -> None:
     import numpy as np
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     with _whole(path) as part:
-        save_file({SAFETENSORS_KEY: np.concatenate(latents, axis=2)}, part)
+        part.write_bytes(save({SAFETENSORS_KEY: np.concatenate(latents, axis=2)}))
+
+
+def _save_facts(facts: Mapping[str, object], path: Path) -> None:
+    with _whole(path) as part:
+        part.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")

@@ -20,6 +20,8 @@ FRAMES_PER_BLOCK: Final = 3
 FIRST_CHUNK, LATER_CHUNKS = 9, 12  # pixel frames
 MAX_PROMPT: Final = 4096
 MAX_LINE: Final = 131_072
+MAX_SCRIPT_BYTES: Final = 64 * 2**20
+MAX_CHUNKS: Final = 100_000  # 20 hours at 16 fps
 MAX_EVENT_ID: Final = 2**63 - 1
 FIELDS: Final = ("event_id", "prompt", "frames")
 
@@ -44,17 +46,27 @@ def read_events(path: Path) -> tuple[Event, ...]:
     absent. Raises `ScriptRefused`.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        data = read_at_most(path, MAX_SCRIPT_BYTES)
+        lines = None if data is None else data.decode("utf-8").split("\n")  # JSON may hold other line ends
     except (OSError, UnicodeDecodeError) as error:
         raise ScriptRefused(f"{path}: {error}") from None
+    if lines is None:
+        raise ScriptRefused(f"{path}: has more than {MAX_SCRIPT_BYTES} bytes")
     events: list[Event] = []
     for number, line in enumerate(lines, 1):
         if line.strip():
             least = events[-1].event_id + 1 if events else 0
             events.append(_event(f"{path}:{number}", line, least))
-    if not events:
-        raise ScriptRefused(f"{path}: holds no event, expected one per line")
+    if not 1 <= len(events) <= MAX_CHUNKS:
+        raise ScriptRefused(f"{path}: holds {len(events)} events, expected 1 to {MAX_CHUNKS}, one per line")
     return tuple(events)
+
+
+def read_at_most(path: Path, most: int) -> bytes | None:
+    """A file's bytes; None where they are more than `most`, however endless. Raises `OSError`."""
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    return data if len(data) <= most else None
 
 
 def trajectory_events(trajectory: Trajectory, chunks: int, scaling: Scaling) -> tuple[Event, ...]:
@@ -74,8 +86,8 @@ def trajectory_events(trajectory: Trajectory, chunks: int, scaling: Scaling) -> 
 def chunks_of(num_frames: int) -> int:
     """How many chunks a video of `num_frames` pixel frames has. Raises `ScriptRefused`."""
     chunks, rest = divmod(num_frames - FIRST_CHUNK, LATER_CHUNKS)
-    if chunks < 0 or rest:
-        allowed = f"{FIRST_CHUNK} + {LATER_CHUNKS} k, e.g. 9, 21, 33"
+    if not 0 <= chunks < MAX_CHUNKS or rest:
+        allowed = f"{FIRST_CHUNK} + {LATER_CHUNKS} k, e.g. 9, 21, 33, at most {frames_before(MAX_CHUNKS)}"
         raise ScriptRefused(f"num-frames: got {num_frames}, expected {allowed}")
     return chunks + 1
 

@@ -20,6 +20,7 @@ from engine.offline.script import (
     ScriptRefused,
     chunks_of,
     frames_before,
+    read_at_most,
     read_events,
     trajectory_events,
 )
@@ -106,7 +107,7 @@ def _script(options: VideoOptions) -> tuple[Event, ...]:
             expected = f"at least {frames_before(len(events))} for its {len(events)} events, or none"
             raise VideoRefused(f"num-frames: got {options.num_frames}, expected {expected}")
         return events + _idle(events[-1].event_id + 1, chunks - len(events))
-    chunks = chunks_of(options.num_frames or DEFAULT_FRAMES)
+    chunks = chunks_of(DEFAULT_FRAMES if options.num_frames is None else options.num_frames)
     if options.action_dir is None:
         return _idle(0, chunks)
     if options.trusted_root is None:
@@ -121,12 +122,12 @@ def _idle(first_id: int, chunks: int) -> tuple[Event, ...]:
 
 def _image(path: Path) -> bytes:
     try:
-        size = path.stat().st_size
-        if size > MAX_IMAGE_BYTES:
-            raise VideoRefused(f"image: {path} has {size} bytes, at most {MAX_IMAGE_BYTES}")
-        return path.read_bytes()
+        data = read_at_most(path, MAX_IMAGE_BYTES)
     except OSError as error:
         raise VideoRefused(f"image: {path}: {error.strerror}") from None
+    if data is None:
+        raise VideoRefused(f"image: {path} has more than {MAX_IMAGE_BYTES} bytes")
+    return data
 
 
 def _request(options: VideoOptions, card: ModelCard, image: bytes | None) -> OpenWorld:

@@ -1,6 +1,7 @@
 """`worldline generate`, beside the server's own streams of the same session."""
 
 import json
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,11 @@ async def test_it_is_byte_for_byte_what_a_continuous_session_streams(
             ["--save-latents", "no/such/folder/l.safetensors"],
             "no/such/folder/l.safetensors: can't be written",
         ),
+        (["--metadata", "{root}"], "root: can't be written: no such folder, or it is one itself"),
+        (["--metadata", "{root}/fifo"], "root/fifo: can't be written: it is not a regular file"),
+        (["--save-latents", "{root}/../v.mp4"], "v.mp4: is given twice, and would be overwritten"),
+        (["--actions", "{root}/walk", "--metadata", "{root}/walk"], "walk: is given twice"),
+        (["--num-frames", "9", "--metadata", "{root}/" + 253 * "m"], "can't be written: File name too long"),
     ],
 )
 def test_a_refusal_is_one_line_and_leaves_no_file(
@@ -112,9 +118,11 @@ def test_a_refusal_is_one_line_and_leaves_no_file(
 ) -> None:
     (tmp_path / "root" / "pickled").mkdir(parents=True)
     np.save(tmp_path / "root" / "pickled" / "poses.npy", np.array([{}]), allow_pickle=True)
+    os.mkfifo(tmp_path / "root" / "fifo")
     given = [option.format(root=tmp_path / "root") for option in options]
     refused = generate(folder, tmp_path / "v.mp4", *given)
     assert refused.exit_code == 1
     assert refused.output.startswith("worldline generate: ") and message in refused.output
     assert len(refused.output.splitlines()) == 1
-    assert [one.name for one in tmp_path.iterdir()] == ["root"]
+    assert {one.name for one in tmp_path.iterdir()} <= {"root", "v.mp4"}
+    assert (tmp_path / "v.mp4").exists() == ("too long" in message), "the video itself was made"

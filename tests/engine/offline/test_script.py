@@ -70,13 +70,24 @@ def test_event_ids_rise(tmp_path: Path) -> None:
 
 
 def test_an_empty_or_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ScriptRefused, match="holds no event"):
+    with pytest.raises(ScriptRefused, match="holds 0 events, expected 1 to"):
         read_events(write(tmp_path / "empty.jsonl", "", " "))
     with pytest.raises(ScriptRefused, match=r"none\.jsonl"):
         read_events(tmp_path / "none.jsonl")
 
 
-@pytest.mark.parametrize("num_frames", [-3, 0, 8, 10, 20, 22])
+def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
+    file = tmp_path / "walk.jsonl"
+    file.write_bytes('{"event_id": 1, "prompt": "one\u2028line"}\r\n{"event_id": 2}\r\n'.encode())
+    assert [event.prompt for event in read_events(file)] == ["one\u2028line", None]
+
+
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(ScriptRefused, match=r"/dev/zero: has more than \d+ bytes"):
+        read_events(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("num_frames", [-3, 0, 8, 10, 20, 22, 9 + 12 * 10**15])
 def test_a_video_is_whole_chunks(num_frames: int) -> None:
     with pytest.raises(ScriptRefused, match=rf"num-frames: got {num_frames}, expected 9 \+ 12 k"):
         chunks_of(num_frames)

@@ -95,12 +95,14 @@ def test_keys_and_their_recorded_trajectory_look_the_same_in_world_units(
 
 REFUSALS = [
     ({"num_frames": 10}, "num-frames: got 10"),
+    ({"num_frames": 0}, "num-frames: got 0"),
     ({"scene": "moon"}, "scene: got 'moon', allowed are meadow, desert"),
     ({"scene": None}, "prompt: is missing"),
     ({"scene": None, "prompt": "a meadow"}, "exactly one of image and scene"),
     ({"width": 50}, "width: got 50"),
     ({"flow_shift": -1.0}, "flow_shift"),
     ({"image": Path("no-such.png")}, "image: no-such.png: No such file"),
+    ({"image": Path("/dev/zero"), "scene": None, "prompt": "a"}, "image: /dev/zero has more than"),
     ({"image": Path(__file__), "scene": None, "prompt": "a"}, "not a readable PNG, JPEG or WebP"),
     ({"model": "no-such-folder"}, "no-such-folder: no such folder"),
     ({"model": "owner/name"}, "needs a pinned commit.*got none"),
