@@ -3,62 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
 from attention.selection import BackendPolicy
-from engine.checkpoint.index import CheckpointRefused, Index, read_index, read_json
+from engine.checkpoint.index import CheckpointRefused, read_index, read_json
+from engine.checkpoint.kinds import CODECS, TEXT_ENCODERS, Device, kind_of
 from engine.checkpoint.weights import load_transformer
 from engine.codec.codec import Codec
-from engine.codec.streaming import load_tiny_codec
 from engine.numerics import Numerics
 from engine.sampler.schedule import Schedule, ScheduleRefused
-from engine.text.encoder import TextEncoder
-from engine.text.words import WordTable
 from engine.transformer.compiled import CompiledTransformer
 from engine.transformer.equality import AnyTransformer, compiled_or_eager
 from engine.transformer.serving import serving
 from engine.world.geometry import LATENT_STRIDE
 from engine.world.model import Model
-
-T = TypeVar("T")
-
-Device = torch.device | str
-
-
-def _tiny_codec(folder: Path, dtype: torch.dtype, device: Device) -> Codec:
-    return load_tiny_codec(folder, device)
-
-
-def _word_table(folder: Path, dtype: torch.dtype, device: Device) -> TextEncoder:
-    return WordTable.load(folder)
-
-
-def _wan_codec(folder: Path, dtype: torch.dtype, device: Device) -> Codec:
-    with _extra(folder):
-        from engine.codec.wan import load_wan_codec
-    return load_wan_codec(folder, dtype, device)
-
-
-def _umt5(folder: Path, dtype: torch.dtype, device: Device) -> TextEncoder:
-    with _extra(folder):
-        from engine.text.umt5 import load_umt5
-    return load_umt5(folder, dtype, device)
-
-
-CODECS: Mapping[str, Callable[[Path, torch.dtype, Device], Codec]] = {
-    "TinyCodec": _tiny_codec,
-    "AutoencoderKLWan": _wan_codec,
-}
-TEXT_ENCODERS: Mapping[str, Callable[[Path, torch.dtype, Device], TextEncoder]] = {
-    "WordTable": _word_table,
-    "UMT5EncoderModel": _umt5,
-}
-"""Loaders by the class names of model_index.json; a new kind of codec or text encoder is one more entry."""
 
 HASHED_WHOLE = 2**28
 """Weight files up to this many bytes count into the revision whole, larger ones by name, size and first
@@ -82,8 +42,10 @@ def load_model(
     numerics, place = numerics or Numerics(), torch.device(device)
     numerics.apply(place)
     index = read_index(folder)
-    codec = _part(folder, "vae", index, CODECS, dtype, device)
-    text_encoder = _part(folder, "text_encoder", index, TEXT_ENCODERS, dtype, device)
+    with kind_of(folder, "vae", index, CODECS) as codecs:
+        codec = codecs.load(folder / "vae", dtype, device)
+    with kind_of(folder, "text_encoder", index, TEXT_ENCODERS) as encoders:
+        text_encoder = encoders.load(folder / "text_encoder", dtype, device)
     schedule = load_schedule(folder)
     module = load_transformer(folder / "transformer", dtype, device, policy)
     eager = serving(module)
@@ -98,7 +60,8 @@ def load_model(
 
 def load_codec(folder: Path, dtype: torch.dtype, device: Device) -> Codec:
     """A checkpoint's codec alone. Raises `CheckpointRefused`."""
-    return _part(folder, "vae", read_index(folder), CODECS, dtype, device)
+    with kind_of(folder, "vae", read_index(folder), CODECS) as codecs:
+        return codecs.load(folder / "vae", dtype, device)
 
 
 def load_schedule(folder: Path) -> Schedule:
@@ -121,33 +84,3 @@ def revision_of(folder: Path) -> str:
         with file.open("rb") as content:
             digest.update(content.read(HASHED_WHOLE if size <= HASHED_WHOLE else 2**20))
     return digest.hexdigest()
-
-
-def _part(
-    folder: Path,
-    part: str,
-    index: Index,
-    loaders: Mapping[str, Callable[[Path, torch.dtype, Device], T]],
-    dtype: torch.dtype,
-    device: Device,
-) -> T:
-    name = index.classes[part]
-    if name not in loaders:
-        known = ", ".join(loaders)
-        raise CheckpointRefused(f"{folder}/model_index.json: {part}: {name!r} is unknown; known are {known}")
-    try:
-        return loaders[name](folder / part, dtype, device)
-    except CheckpointRefused:
-        raise
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise CheckpointRefused(f"{folder / part}: {error}") from error
-
-
-@contextmanager
-def _extra(folder: Path) -> Iterator[None]:
-    """Says what to install where a part's library is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        advice = "pip install 'worldline[lingbot]'"
-        raise CheckpointRefused(f"{folder}: needs {missing.name}, which isn't installed: {advice}") from None

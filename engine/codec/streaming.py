@@ -73,13 +73,15 @@ def load_tiny_codec(folder: Path, device: torch.device | str = "cpu") -> Streami
     Raises `ValueError` where the config has other fields than `TinyCodecConfig`, or its latent statistics
     don't have one value per channel; `RuntimeError` of torch lists missing and unknown weights.
     """
-    data = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    config = _config(data, folder / CONFIG)
-    with torch.device("meta"):
-        codec = TinyCodec(config)
+    codec = _on_meta(folder)
     weights = {name: tensor.float().to(device) for name, tensor in load_file(folder / WEIGHTS).items()}
     codec.load_state_dict(weights, assign=True)
     return StreamingTinyCodec(codec.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
+
+
+def plan_tiny_codec(folder: Path) -> StreamingTinyCodec:
+    """The same without weights, on `meta`: it can say what its histories take. Raises `ValueError`."""
+    return StreamingTinyCodec(_on_meta(folder))
 
 
 def save_tiny_codec(codec: TinyCodec, folder: Path) -> None:
@@ -89,6 +91,12 @@ def save_tiny_codec(codec: TinyCodec, folder: Path) -> None:
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
     weights = {name: tensor.half().contiguous() for name, tensor in codec.state_dict().items()}
     save_file(weights, folder / WEIGHTS)
+
+
+def _on_meta(folder: Path) -> TinyCodec:
+    data = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    with torch.device("meta"):
+        return TinyCodec(_config(data, folder / CONFIG))
 
 
 def _config(data: dict[str, Any], path: Path) -> TinyCodecConfig:

@@ -112,8 +112,20 @@ def load_wan_codec(folder: Path, dtype: torch.dtype, device: torch.device | str)
     Raises `CheckpointRefused` for files that are missing or hold other weights, `ValueError` for a
     configuration that isn't supported.
     """
-    config = read_json(folder / "config.json")
-    with torch.device("meta"):
-        vae = AutoencoderKLWan.from_config(config)
+    vae = _on_meta(folder)
     vae.load_state_dict(load_tensors(vae.state_dict(), folder, dtype, device), assign=True)
     return wan_codec(vae.eval())
+
+
+def plan_wan_codec(folder: Path, dtype: torch.dtype) -> WanCodec:
+    """The same without weights, on `meta`: it can say what its histories take.
+
+    Raises `CheckpointRefused` where there is no configuration, `ValueError` for one that isn't supported.
+    """
+    return wan_codec(_on_meta(folder).to(dtype))
+
+
+def _on_meta(folder: Path) -> AutoencoderKLWan:
+    config = read_json(folder / "config.json")
+    with torch.device("meta"):
+        return AutoencoderKLWan.from_config(config)

@@ -102,7 +102,7 @@ class NativeHost:
         if self._first_chunks is not None:
             self._first_chunks.clear("the model is loaded anew")
         folder = locate(self._folder)
-        require_fit(folder, self._dtype(), self.available())
+        require_fit(folder, self._dtype(), max(0, self.available() - self._share_bytes))
         self._model = load_model(folder, self._dtype(), self._device, numerics=self._numerics)
         self._scenes = {scene.scene.name: scene for scene in read_scenes(folder)}
         try:

@@ -10,16 +10,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.checkpoint.fit import require_fit, weight_bytes
+from engine.checkpoint.fit import planned_geometry, require_fit, weight_bytes
 from engine.checkpoint.index import CheckpointRefused
 from engine.checkpoint.weights import build_on_meta
 from engine.native.host import NativeHost
 from engine.transformer.config import PRESETS
+from engine.world.geometry import geometry_of
 from kvcache.capacity import required_bytes
 from tests.engine.native.small_checkpoint import write_json
 
+pytest.importorskip("diffusers", reason="needs the extra `lingbot`: pip install -e '.[lingbot]'")
+pytest.importorskip("transformers", reason="needs the extra `lingbot`: pip install -e '.[lingbot]'")
+
 GIB = 2**30
 CONFIG = PRESETS["lingbot-world-v2-14b"]
+HISTORIES = 3_009_976_320  # bytes at 832x480, as docs/gpu.md gives them
 OTHERS = {"vae": 127_000_000, "text_encoder": 5_680_000_000}  # parameters, as docs/gpu.md adds them up
 
 
@@ -32,6 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_json(folder / "transformer" / "config.json", CONFIG.to_json())
     shapes = {name: tuple(value.shape) for name, value in build_on_meta(CONFIG).state_dict().items()}
     write_header(folder / "transformer" / "diffusion_pytorch_model.safetensors", shapes)
+    write_json(folder / "vae" / "config.json", {"_class_name": "AutoencoderKLWan"})
     for part, parameters in OTHERS.items():
         write_header(folder / part / "model.safetensors", {"all": (parameters,)})
     return folder
@@ -103,10 +109,9 @@ def test_a_device_of_141_gb_holds_one(folder: Path) -> None:
 
 
 def test_the_session_is_that_of_the_capacity_plan(folder: Path) -> None:
-    from engine.world.geometry import geometry_of
-
-    needed = weight_bytes(folder, torch.bfloat16)
-    needed += required_bytes(geometry_of(CONFIG, torch.bfloat16, 832, 480), 1)
+    session = geometry_of(CONFIG, torch.bfloat16, 832, 480, 512, HISTORIES)
+    assert planned_geometry(folder, torch.bfloat16, 832, 480) == session
+    needed = weight_bytes(folder, torch.bfloat16) + required_bytes(session, 1)
     require_fit(folder, torch.bfloat16, needed)
     with pytest.raises(CheckpointRefused):
         require_fit(folder, torch.bfloat16, needed - 1)

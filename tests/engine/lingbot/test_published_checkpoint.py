@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.checkpoint.fit import planned_geometry
 from engine.checkpoint.index import CheckpointRefused
 from engine.checkpoint.load import load_model, revision_of
 from engine.checkpoint.tensors import NamesRefused
@@ -39,6 +40,14 @@ def test_the_published_layout_loads_and_plays(model: Model, world: World) -> Non
     assert model.schedule.timesteps == pytest.approx((1000, 937.5, 833.333333, 625))
     assert model.text_encoder.encode("a meadow").shape == (1, 512, CONFIG.text_dim)
     assert [play(world).shape for _ in range(3)] == [(9, 32, 48, 3), (12, 32, 48, 3), (12, 32, 48, 3)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_a_session_takes_is_known_before_anything_is_loaded(published: Path, dtype: torch.dtype) -> None:
+    planned = planned_geometry(published, dtype, WIDTH, HEIGHT)
+    assert planned == load_model(published, dtype).geometry(WIDTH, HEIGHT)
+    assert planned.cross_tokens == 512
+    assert planned.model_state_bytes > 0
 
 
 def test_streamed_chunks_are_the_decoding_of_all_latents_at_once(model: Model, world: World) -> None:
