@@ -122,7 +122,9 @@ def plan_wan_codec(folder: Path, dtype: torch.dtype) -> WanCodec:
 
     Raises `CheckpointRefused` where there is no configuration, `ValueError` for one that isn't supported.
     """
-    return wan_codec(_on_meta(folder).to(dtype))
+    vae = _on_meta(folder)
+    vae.load_state_dict({name: one.to(dtype) for name, one in vae.state_dict().items()}, assign=True)
+    return wan_codec(vae)
 
 
 def _on_meta(folder: Path) -> AutoencoderKLWan:
