@@ -36,8 +36,10 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     for name in NAMES:
         index = folder / f"{name}.safetensors.index.json"
         if index.exists():
-            shards = sorted(set(read_json(index).get("weight_map", {}).values()))
-            return tuple(folder / Path(shard).name for shard in shards)
+            shards = read_json(index).get("weight_map")
+            if not (isinstance(shards, dict) and shards and all(isinstance(s, str) for s in shards.values())):
+                raise CheckpointRefused(f"{index}: weight_map: expected an object of file names")
+            return tuple(folder / Path(shard).name for shard in sorted(set(shards.values())))
         if (folder / f"{name}.safetensors").exists():
             return (folder / f"{name}.safetensors",)
     raise CheckpointRefused(

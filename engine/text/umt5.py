@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, UMT5Config, UMT5EncoderModel
 
-from engine.checkpoint.index import read_json
+from engine.checkpoint.index import CheckpointRefused, read_json
 from engine.checkpoint.tensors import load_tensors
 
 LENGTH = 512  # tokens per prompt
 TOKENIZER = "tokenizer"  # the folder beside `text_encoder`
+TOKENIZER_FILES = ("tokenizer.json", "spiece.model")
 TIED = {"encoder.embed_tokens.weight": "shared.weight", "shared.weight": "encoder.embed_tokens.weight"}
 
 
@@ -55,10 +56,15 @@ def load_umt5(folder: Path, dtype: torch.dtype, device: torch.device | str) -> U
     Raises `CheckpointRefused` for files that are missing or hold other weights, `ValueError` or `OSError` for
     a tokenizer that can't be read.
     """
-    config = UMT5Config.from_dict(read_json(folder / "config.json"))
-    tokenizer = AutoTokenizer.from_pretrained(
-        folder.parent / TOKENIZER, local_files_only=True, trust_remote_code=False
-    )
+    given = read_json(folder / "config.json")
+    try:
+        config = UMT5Config.from_dict(given)
+    except Exception as error:  # the library's own kinds, without a base among Python's
+        raise CheckpointRefused(f"{folder}/config.json: {error}") from error
+    beside = folder.parent / TOKENIZER
+    if not any((beside / name).is_file() for name in TOKENIZER_FILES):
+        raise CheckpointRefused(f"{beside}: no tokenizer; expected {' or '.join(TOKENIZER_FILES)}")
+    tokenizer = AutoTokenizer.from_pretrained(beside, local_files_only=True, trust_remote_code=False)
     with torch.device("meta"):
         model = UMT5EncoderModel(config)
     weights = load_tensors(model.state_dict(), folder, dtype, device, aliases=TIED)

@@ -102,6 +102,13 @@ def test_shards_are_found_through_their_index(folder: Path) -> None:
     assert all(torch.equal(loaded[name], whole[name].float()) for name in whole)
 
 
+@pytest.mark.parametrize("weight_map", [None, [], {}, {"head.modulation": 3}])
+def test_an_index_that_names_no_shards_is_refused(folder: Path, weight_map: object) -> None:
+    write_json(folder / "transformer" / f"{WEIGHTS}.safetensors.index.json", {"weight_map": weight_map})
+    with pytest.raises(CheckpointRefused, match=r"index\.json: weight_map: expected an object of file names"):
+        load_transformer(folder / "transformer")
+
+
 def test_every_missing_unknown_and_misshapen_parameter_is_listed(folder: Path) -> None:
     path = folder / f"transformer/{WEIGHTS}.safetensors"
     weights = load_file(path)

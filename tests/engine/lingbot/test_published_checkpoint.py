@@ -102,7 +102,13 @@ def test_other_parameters_are_listed(folder: Path, part: str) -> None:
 def test_a_missing_tokenizer_is_refused(folder: Path) -> None:
     for file in (folder / "tokenizer").iterdir():
         file.unlink()
-    with pytest.raises(CheckpointRefused, match="text_encoder"):
+    with pytest.raises(CheckpointRefused, match=r"tokenizer: no tokenizer; expected tokenizer\.json or"):
+        load_model(folder)
+
+
+def test_a_configuration_that_the_text_encoder_s_library_refuses_is_named(folder: Path) -> None:
+    (folder / "text_encoder" / "config.json").write_text('{"d_model": "x"}')
+    with pytest.raises(CheckpointRefused, match=r"text_encoder/config\.json: .*d_model"):
         load_model(folder)
 
 
