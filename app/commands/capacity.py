@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from app.bootstrap import CapacityRefused, plan_capacity
+
+MAX_CHARACTERS: Final = 65_536
 
 
 def capacity(
@@ -34,7 +36,9 @@ def capacity(
     Example: worldline capacity --geometry lingbot.json --available 107374182400 --fraction 0.6 --requested 4
     """
     try:
-        plan = plan_capacity(geometry.read_text(errors="replace"), available, fraction, requested)
+        with geometry.open(errors="replace") as file:
+            text = file.read(MAX_CHARACTERS)  # a device may never end
+        plan = plan_capacity(text, available, fraction, requested)
     except CapacityRefused as refused:
         typer.echo(f"{geometry}: {refused}", err=True)
         raise typer.Exit(1) from None

@@ -80,6 +80,11 @@ def test_a_bad_geometry_is_an_error_that_names_the_field(geometry: Path, text: s
     assert "Traceback" not in done.stderr
 
 
+def test_a_file_without_an_end_is_read_to_a_limit() -> None:
+    done = CliRunner().invoke(cli, plan_of(Path("/dev/zero"), 192, 1, 1))
+    assert (done.exit_code, "not JSON" in done.stderr) == (1, True)
+
+
 def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, plan_of(tmp_path / "none.json", 192, 1, 1))
     assert done.exit_code == 2
