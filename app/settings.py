@@ -50,7 +50,8 @@ class Settings(BaseSettings):
     omni_worlds: int = Field(
         1,
         ge=1,
-        description="Sessions that vLLM-Omni has room for; beyond its own limit it drops one in silence.",
+        le=2,
+        description="Sessions on vLLM-Omni: beyond two it drops one in silence.",
     )
     omni_deploy: Path | None = Field(
         None, description="vLLM-Omni's deployment file; by default one is written for one GPU."

@@ -1,12 +1,13 @@
 """The installed vLLM-Omni (extra `omni`), through its AR-diffusion tick consumer and worker lifecycle.
 
 Its interface as published with 0.30: `experimental.ar_diffusion` and the design page "Realtime AR-Diffusion
-sessions". Nothing of it is imported before `connect` is called.
+sessions"; what it answers is recorded in `tests/data/omni`. Nothing is imported before `connect` is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -54,14 +55,12 @@ class InstalledOmni:
 
     async def run_tick(self, opening: Opening, tick: OmniTick) -> OmniChunk:
         """See `Omni.run_tick`. What vLLM-Omni says is told as it is, before anything is checked here."""
-        consumer = self._consumer(opening)
-        output = await _told(consumer.execute_tick(self._request(tick)))
+        consumer, request = self._consumer(opening), self._request(tick)
+        output = await _told(consumer.execute_tick(request))
         if output.error is not None:
             raise OmniFailed(str(output.error))
-        try:
+        with _in_its_words():
             metadata = consumer.chunk_metadata(output)
-        except (ValueError, TypeError) as error:
-            raise OmniFailed(str(error)) from error
         return OmniChunk(_echo(metadata), _latents(output))
 
     async def reset_session(self, session_id: str) -> None:
@@ -84,7 +83,7 @@ class InstalledOmni:
             self._client.shutdown()
 
     def _consumer(self, opening: Opening) -> Any:
-        try:
+        with _in_its_words():
             return self._published.consumer(
                 self._client,
                 prompt_provider=lambda asked: {
@@ -94,21 +93,20 @@ class InstalledOmni:
                 sampling_params_list=[self._sampling(opening)],
                 diffusion_stage_id=STAGE,
             )
-        except (ValueError, TypeError) as error:
-            raise OmniFailed(str(error)) from error
 
     def _request(self, tick: OmniTick) -> Any:
-        control = self._published.control(
-            track=tick.control.track, schema=tick.control.schema, data=tick.control.data
-        )
-        return self._published.tick(
-            session_id=tick.echo.session_id,
-            request_id=tick.echo.request_id,
-            chunk_index=tick.echo.chunk_index,
-            applied_event_ids=tick.echo.event_ids,
-            prompt=tick.prompt,
-            controls=(control,),
-        )
+        with _in_its_words():
+            control = self._published.control(
+                track=tick.control.track, schema=tick.control.schema, data=tick.control.data
+            )
+            return self._published.tick(
+                session_id=tick.echo.session_id,
+                request_id=tick.echo.request_id,
+                chunk_index=tick.echo.chunk_index,
+                applied_event_ids=tick.echo.event_ids,
+                prompt=tick.prompt,
+                controls=(control,),
+            )
 
     def _sampling(self, opening: Opening) -> Any:
         extra = {} if opening.flow_shift is None else {"flow_shift": opening.flow_shift}
@@ -156,9 +154,15 @@ def published_classes() -> Published:
 
 
 async def _told(work: Awaitable[T]) -> T:
-    """What vLLM-Omni raises, in its own words."""
-    try:
+    with _in_its_words():
         return await work
+
+
+@contextmanager
+def _in_its_words() -> Iterator[None]:
+    """What vLLM-Omni raises becomes an `OmniFailed` that says the same."""
+    try:
+        yield
     except Exception as error:
         raise OmniFailed(str(error) or type(error).__name__) from error
 
@@ -173,12 +177,8 @@ def _echo(metadata: Any) -> Echo:
 
 
 def _latents(output: Any) -> Tensor:
-    """The one tensor of an `OmniRequestOutput`: its `latents`, or in its multimodal output, or its images."""
-    payload = output.multimodal_output
-    values = [*payload.values()] if isinstance(payload, Mapping) else []
-    tensors = [one for one in (output.latents, *values, *output.images) if isinstance(one, Tensor)]
-    found = {id(tensor): tensor for tensor in tensors}  # it may be named twice
-    if len(found) != 1:
-        raise OmniFailed(f"vLLM-Omni answered {len(found)} latent tensors, expected one")
-    (latents,) = found.values()
-    return latents.detach().float()
+    """Those of an `OmniRequestOutput`: with `output_type: latent` they lie where pictures do, and alone."""
+    tensors = [one for one in output.images if isinstance(one, Tensor)]
+    if len(tensors) != 1:
+        raise OmniFailed(f"vLLM-Omni answered {len(tensors)} latent tensors, expected one")
+    return tensors[0].detach().float()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, cast
@@ -27,6 +27,7 @@ from engine.codec.pixels import pixels_of
 from engine.omni.camera import control_of
 from engine.omni.loop_thread import LoopThread
 from engine.omni.service import Echo, Omni, OmniChunk, OmniFailed, OmniTick, Opening
+from engine.worker.host import HostLost
 from engine.world.geometry import LATENT_STRIDE
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,21 @@ class Remote:
     frames_per_block: int
     tick_timeout_s: float
     control_timeout_s: float
+
+    def control(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for a reset or close. Raises as `require_alive`, `OmniFailed`, `TimeoutError`."""
+        try:
+            self.thread.run(work, self.control_timeout_s)
+        except (OmniFailed, TimeoutError):
+            self.require_alive()
+            raise
+
+    def require_alive(self) -> None:
+        """After something failed. Raises `HostLost` where vLLM-Omni has died: it never comes back."""
+        try:
+            self.thread.run(self.omni.check(), self.control_timeout_s)
+        except (OmniFailed, TimeoutError) as dead:
+            raise HostLost(f"vLLM-Omni has died: {dead}") from dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +129,7 @@ class OmniWorld:
         """Back to the first frame."""
         self._chunk = None
         if self._held:
-            self._remote.thread.run(
-                self._remote.omni.reset_session(self._world), self._remote.control_timeout_s
-            )
+            self._remote.control(self._remote.omni.reset_session(self._world))
         self._held, self._astray, self._state = False, "", OmniState()
 
     def snapshot(self) -> NoReturn:
@@ -138,8 +152,7 @@ class OmniWorld:
 
     def _release(self) -> None:
         if self._held:
-            work = self._remote.omni.close_session(self._world)
-            self._remote.thread.run(work, self._remote.control_timeout_s)
+            self._remote.control(self._remote.omni.close_session(self._world))
             self._held = False
 
 
@@ -171,8 +184,8 @@ class OmniBlock:
         return self._tick.echo.chunk_index
 
     def forwards(self) -> Iterator[None]:
-        """Send the tick and wait, with a step every now and then. Raises `TimeoutError`, and `OmniFailed`,
-        also where the answer is of another chunk.
+        """Send the tick and wait, with a step every now and then. Raises `TimeoutError`, `HostLost`, and
+        `OmniFailed`, also where the answer is of another chunk.
         """
         self.sent = True
         self._work = self._remote.thread.submit(self._remote.omni.run_tick(self._opening, self._tick))
@@ -181,7 +194,11 @@ class OmniBlock:
             if time.monotonic() > latest:
                 raise TimeoutError(f"vLLM-Omni gave no block within {self._remote.tick_timeout_s:g} s")
             yield
-        self._require(self._work.result())
+        try:
+            self._require(self._work.result())
+        except OmniFailed:
+            self._remote.require_alive()
+            raise
 
     @torch.inference_mode()
     def decode(self) -> NDArray[np.uint8]:

@@ -16,6 +16,12 @@ class LoadRefused(Exception):
     """What was asked for can't be loaded: one sentence that says what, and what is allowed. No bug."""
 
 
+class HostLost(BaseException):
+    """What the model runs on is gone, and nothing but a new worker brings it back: this one ends with it. No
+    `Exception`, so that whatever fails a chunk or a world for one is not meant.
+    """
+
+
 class HostChunk(Protocol):
     """One chunk on its way; nothing of it stays unless its world commits it."""
 
@@ -61,7 +67,7 @@ class HostWorld(Protocol):
 
 
 class Host(Protocol):
-    """A model and the device that it runs on."""
+    """A model and the device that it runs on. Whatever is asked of it or its worlds may raise `HostLost`."""
 
     def load(self) -> ModelCard:
         """Load the model; raises `LoadRefused`, or with whatever is wrong with the model."""

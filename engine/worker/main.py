@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import cast
 
 from engine.worker.channel import BlockingChannel
-from engine.worker.host import Host, LoadRefused
+from engine.worker.host import Host, HostLost, LoadRefused
 from engine.worker.loop import WorkerLoop
 from engine.worker.messages import Boot, Loaded, LoadFailed, Request
 from engine.worker.rooms import describe
@@ -49,7 +49,12 @@ def main(descriptor: int) -> None:
     gc.freeze()  # the model stays: the collector need not walk it between two chunks
     channel.send(Loaded(card))
     receiver.serve(loop)
-    loop.run()
+    try:
+        loop.run()
+    except HostLost as lost:
+        log.critical("%s", lost)
+        logging.shutdown()
+        os._exit(1)  # whatever threads the model has: the server starts another worker
 
 
 def make_host(boot: Boot) -> Host:

@@ -1,4 +1,4 @@
-"""A host over recorded answers of vLLM-Omni: what it is asked, and what comes of every way it can fail."""
+"""A host over a stand-in for vLLM-Omni: what it is asked, and what comes of every way it can fail."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from engine.omni.host import OmniHost
 from engine.omni.installed import InstalledOmni
 from engine.omni.service import OmniFailed
 from engine.omni.world import OmniWorld
-from engine.worker.host import Host
+from engine.worker.host import Host, HostLost
 from tests.engine.native.small_checkpoint import HEIGHT, WIDTH, request, write_checkpoint
-from tests.engine.omni.recorded_omni import RecordedOmni, published
+from tests.engine.omni.stand_in_omni import StandInOmni, published
 from tests.engine.world.small_world import finish
 
 KEYS = ({"keys": ("w",)}, {"keys": ()}, {"keys": ("l",)})
@@ -39,12 +39,12 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def client() -> RecordedOmni:
-    return RecordedOmni()
+def client() -> StandInOmni:
+    return StandInOmni()
 
 
 @pytest.fixture
-def host(folder: Path, client: RecordedOmni, kind: str) -> Iterator[OmniHost]:
+def host(folder: Path, client: StandInOmni, kind: str) -> Iterator[OmniHost]:
     classes = published(kind)
     made = OmniHost(
         folder, torch.device("cpu"), 2, None, 0.2, lambda _, timeout: InstalledOmni(client, classes, timeout)
@@ -78,7 +78,7 @@ def test_chunks_have_the_lengths_that_the_card_says(host: OmniHost) -> None:
     assert satisfied.usage().pages_in_use == 1
 
 
-def test_a_tick_carries_the_event_ids_the_prompt_and_the_keys(host: OmniHost, client: RecordedOmni) -> None:
+def test_a_tick_carries_the_event_ids_the_prompt_and_the_keys(host: OmniHost, client: StandInOmni) -> None:
     world = opened(host, seed=9)
     play(world, tick(0))
     play(world, tick(1, prompt="snow"))
@@ -97,13 +97,14 @@ def test_a_tick_carries_the_event_ids_the_prompt_and_the_keys(host: OmniHost, cl
     assert client.prompts[1]["multi_modal_data"]["image"].size == (WIDTH, HEIGHT)
 
 
-def test_other_motions_go_as_the_poses_that_they_lead_to(host: OmniHost, client: RecordedOmni) -> None:
+def test_other_motions_go_as_the_poses_that_they_lead_to(host: OmniHost, client: StandInOmni) -> None:
     world = opened(host)
     play(world, tick(0, ({"delta": TURN},) * 3))
     play(world, tick(1, ({"delta": TURN},) * 3))
     (control,) = client.asked[1]["controls"]
     assert control["schema"] == TRAJECTORY
-    assert [pose[2][3] for pose in control["data"]["poses"]] == [2.0, 2.5, 3.0]
+    ahead = [pose[2][3] for pose in control["data"]["poses"]]
+    assert ahead == [2.0, *[2.5] * 4, *[3.0] * 4]  # of nine video frames, it reads 0, 4 and 8
     focal = 500 * 832 / WIDTH  # 500 pixels at this size, in the reference frame
     assert control["data"]["intrinsics"][0][0] == pytest.approx(focal)
 
@@ -131,11 +132,11 @@ def failed(output: Any) -> None:
 
 
 def no_latents(output: Any) -> None:
-    output.latents = None
+    output.images = []
 
 
 def small_latents(output: Any) -> None:
-    output.latents = output.latents[:, :, :1]
+    output.images = [output.images[0][:, :, :1]]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def small_latents(output: Any) -> None:
     ],
 )
 def test_an_answer_that_is_not_the_tick_s_fails_the_chunk(
-    host: OmniHost, client: RecordedOmni, fault: Callable[[Any], None], told: str
+    host: OmniHost, client: StandInOmni, fault: Callable[[Any], None], told: str
 ) -> None:
     world = opened(host)
     play(world, tick(0))
@@ -169,13 +170,13 @@ def test_an_answer_that_is_not_the_tick_s_fails_the_chunk(
 def test_a_deployment_of_two_replicas_is_refused_in_its_own_words(folder: Path, kind: str) -> None:
     classes = published(kind)
     host = OmniHost(
-        folder, torch.device("cpu"), 1, None, 1.0, lambda *_: InstalledOmni(RecordedOmni(2), classes, 1.0)
+        folder, torch.device("cpu"), 1, None, 1.0, lambda *_: InstalledOmni(StandInOmni(2), classes, 1.0)
     )
     with pytest.raises(OmniFailed, match=r"exactly one replica .*got num_replicas=2"):
         host.load()
 
 
-def test_a_reset_begins_anew_and_a_close_releases(host: OmniHost, client: RecordedOmni) -> None:
+def test_a_reset_begins_anew_and_a_close_releases(host: OmniHost, client: StandInOmni) -> None:
     world = opened(host)
     first = play(world, tick(0))
     play(world, tick(1))
@@ -189,7 +190,7 @@ def test_a_reset_begins_anew_and_a_close_releases(host: OmniHost, client: Record
     assert (reset[2], client.next, host.usage().pages_in_use) == (0.2, {}, 0)
 
 
-def test_a_world_that_never_played_asks_nothing_of_the_worker(host: OmniHost, client: RecordedOmni) -> None:
+def test_a_world_that_never_played_asks_nothing_of_the_worker(host: OmniHost, client: StandInOmni) -> None:
     world = opened(host)
     world.reset()
     world.close()
@@ -205,7 +206,7 @@ def test_a_world_that_never_played_asks_nothing_of_the_worker(host: OmniHost, cl
     ],
 )
 def test_a_close_that_fails_says_so_and_can_be_tried_again(
-    host: OmniHost, client: RecordedOmni, answer: Any, told: str
+    host: OmniHost, client: StandInOmni, answer: Any, told: str
 ) -> None:
     world = opened(host)
     play(world, tick(0))
@@ -218,7 +219,7 @@ def test_a_close_that_fails_says_so_and_can_be_tried_again(
 
 
 def test_a_chunk_that_is_cancelled_aborts_its_tick_and_loses_the_session_there(
-    host: OmniHost, client: RecordedOmni
+    host: OmniHost, client: StandInOmni
 ) -> None:
     world = opened(host)
     play(world, tick(0))
@@ -231,7 +232,21 @@ def test_a_chunk_that_is_cancelled_aborts_its_tick_and_loses_the_session_there(
         world.begin_chunk(tick(1))
 
 
-def test_a_chunk_that_was_never_sent_costs_nothing(host: OmniHost, client: RecordedOmni) -> None:
+@pytest.mark.parametrize("step", ["chunk", "reset", "close", "rollback"])
+def test_whatever_fails_of_a_vllm_omni_that_has_died_ends_the_worker(
+    host: OmniHost, client: StandInOmni, step: str
+) -> None:
+    world = opened(host)
+    play(world, tick(0))
+    if step == "rollback":
+        client.hanging = True
+        next(world.begin_chunk(tick(1)).forwards())
+    client.alive = False
+    with pytest.raises(HostLost, match="vLLM-Omni has died: Stage-0 has no live replica"):
+        play(world, tick(1)) if step == "chunk" else getattr(world, step)()
+
+
+def test_a_chunk_that_was_never_sent_costs_nothing(host: OmniHost, client: StandInOmni) -> None:
     world = opened(host)
     play(world, tick(0))
     world.begin_chunk(tick(1))
@@ -262,14 +277,12 @@ def test_what_can_t_be_served_is_refused_by_name(host: OmniHost) -> None:
         opened(host, "c")
 
 
-def test_a_client_that_is_dead_at_the_start_is_reported(
-    folder: Path, client: RecordedOmni, kind: str
-) -> None:
+def test_a_client_that_is_dead_at_the_start_is_reported(folder: Path, client: StandInOmni, kind: str) -> None:
     client.alive, classes = False, published(kind)
     host = OmniHost(
         folder, torch.device("cpu"), 1, None, 1.0, lambda _, timeout: InstalledOmni(client, classes, timeout)
     )
-    with pytest.raises(OmniFailed, match="the orchestrator is dead"):
+    with pytest.raises(OmniFailed, match="no live replica"):
         host.load()
 
 

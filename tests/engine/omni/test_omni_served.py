@@ -1,4 +1,4 @@
-"""Sessions on vLLM-Omni's recorded answers behind a real server: clients see what they always see."""
+"""Sessions on a stand-in for vLLM-Omni behind a real server: clients see what they always see."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from engine.omni.installed import InstalledOmni
 from engine.worker.local import LocalEngine
 from tests.app.conftest import Running, running
 from tests.engine.native.small_checkpoint import write_checkpoint
-from tests.engine.omni.recorded_omni import STAND_INS, RecordedOmni
+from tests.engine.omni.stand_in_omni import STAND_INS, StandInOmni
 
 WALK = {"scene": "meadow", "prompt": "a meadow", "seed": 7, "format": "annexb", "mode": "stepped"}
 
 
 @pytest.fixture
-def client() -> RecordedOmni:
-    return RecordedOmni()
+def client() -> StandInOmni:
+    return StandInOmni()
 
 
 @pytest.fixture
-async def server(tmp_path: Path, client: RecordedOmni) -> AsyncIterator[Running]:
+async def server(tmp_path: Path, client: StandInOmni) -> AsyncIterator[Running]:
     host = OmniHost(
         write_checkpoint(tmp_path / "small"),
         torch.device("cpu"),
@@ -51,7 +51,7 @@ async def undisturbed(server: Running, chunks: int) -> list[bytes]:
 
 
 async def test_a_cancelled_chunk_leaves_the_session_where_it_was(
-    server: Running, client: RecordedOmni
+    server: Running, client: StandInOmni
 ) -> None:
     await server.client.create(**WALK, session_id="walk")
     data = [(await server.client.run_chunk("walk")).data for _ in range(2)]
@@ -76,7 +76,7 @@ async def test_a_fork_is_made_from_its_ticks(server: Running) -> None:
 
 
 async def test_a_block_that_fails_fails_the_session_until_its_reset(
-    server: Running, client: RecordedOmni
+    server: Running, client: StandInOmni
 ) -> None:
     await server.client.create(**WALK, session_id="walk")
     first = (await server.client.run_chunk("walk")).data
@@ -89,7 +89,7 @@ async def test_a_block_that_fails_fails_the_session_until_its_reset(
 
 
 async def test_a_bad_control_is_refused_at_acceptance_and_asks_vllm_omni_nothing(
-    server: Running, client: RecordedOmni
+    server: Running, client: StandInOmni
 ) -> None:
     await server.client.create(**WALK, session_id="walk")
     controls = [{"track": "camera", "schema": "lingbot.camera_actions.v1", "data": {"mode": "fly"}}]

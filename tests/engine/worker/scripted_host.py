@@ -24,7 +24,7 @@ from engine.api import (
     WorldRefused,
 )
 from engine.pattern.card import pattern_card
-from engine.worker.host import LoadRefused
+from engine.worker.host import HostLost, LoadRefused
 from engine.worker.messages import Usage
 
 PROBES = 4
@@ -190,6 +190,7 @@ class ScriptedHost:
 # What a worker process may be told to do: a function to call when a stage of a world is reached, by name.
 DEEDS: dict[str, Callable[[], None]] = {
     "exit": lambda: os._exit(7),
+    "lose": lambda: (_ for _ in ()).throw(HostLost("the device fell off the bus")),  # type: ignore[misc]
     "raise": lambda: (_ for _ in ()).throw(RuntimeError("the model broke")),  # type: ignore[misc]
     "hog": lambda: hold_interpreter(3.0),
     "hang": threading.Event().wait,  # type: ignore[dict-item]

@@ -103,6 +103,21 @@ async def test_a_worker_that_exits_loses_its_worlds_and_is_started_again(stage: 
         await play(process, "again", 1)
 
 
+@pytest.mark.parametrize("stage", ["begin 1", "commit 1", "reset 1", "rollback 1"])
+async def test_a_worker_whose_host_is_lost_ends_says_why_and_is_started_again(
+    stage: str, tmp_path: Path
+) -> None:
+    deeds = {stage: "lose"} | ({"probe 1": "raise"} if stage == "rollback 1" else {})
+    async with engine(deeds=deeds, once=str(tmp_path / "lost")) as process:
+        await process.open_world(request("w"))
+        await play(process, "w", 0)
+        with pytest.raises(EngineLost, match=r"exited with code 1 .*the device fell off the bus"):
+            await (process.reset_world("w") if stage == "reset 1" else play(process, "w", 1))
+        await until(process, EngineState.READY)
+        await process.open_world(request("again"))
+        await play(process, "again", 0)
+
+
 async def test_a_killed_worker_fails_every_waiter_and_is_started_again() -> None:
     async with engine() as process:
         for world in ("a", "b"):

@@ -1,7 +1,7 @@
-"""A recording in the place of vLLM-Omni: its published interface, and answers in its published forms.
+"""Stand-ins for vLLM-Omni that can be told to fail: its published classes, and a client that keeps sessions.
 
 The classes are written after the names, fields and documents of 0.30's `experimental.ar_diffusion`. Where the
-package is installed, its own classes take their place, over the same client.
+package is installed, its own classes take their place. `test_omni_recorded` holds both beside the record.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib.util
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,16 +82,24 @@ class Consumer:
     ) -> None:
         self.client, self.provider = engine_client, prompt_provider
         self.sampling, self.stage = sampling_params_list, diffusion_stage_id
+        self.modalities = output_modalities
         replicas = self.client.engine.stage_pools[self.stage].num_replicas
         if replicas != 1:
-            raise ValueError(f"sessions currently require exactly one replica (got num_replicas={replicas}).")
+            raise ValueError(
+                "AR-Diffusion realtime sessions currently require exactly one replica for the selected "
+                "diffusion stage; session-affine routing is not implemented "
+                f"(got num_replicas={replicas})."
+            )
 
     async def execute_tick(self, tick: Tick) -> Any:
         given = [copy.deepcopy(one) for one in self.sampling]
         given[self.stage].extra_args |= tick.to_extra_args()
         last = None
         async for output in self.client.generate(
-            self.provider(tick), request_id=tick.request_id, sampling_params_list=given
+            self.provider(tick),
+            request_id=tick.request_id,
+            sampling_params_list=given,
+            output_modalities=self.modalities,
         ):
             last = output
         assert last is not None
@@ -120,9 +129,11 @@ class Lifecycle:
         results = await self.client.collective_rpc(
             method, timeout=self.timeout, args=(session_id,), stage_ids=self.stages
         )
-        if {"supported": False} in results:
-            raise RuntimeError(f"{method} failed: target stage does not support this lifecycle RPC")
-        if not all(done is True for workers in results for done in workers):
+        for refused in results:
+            if isinstance(refused, Mapping):
+                unsupported = "target stage does not support this lifecycle RPC"
+                raise RuntimeError(f"{method} failed: {refused.get('error', unsupported)}")
+        if not results or not all(done is True for workers in results for done in workers):
             raise RuntimeError(f"{method} is not supported by every selected worker.")
 
 
@@ -138,11 +149,11 @@ def published(kind: str) -> Published:
     return published_classes()
 
 
-class RecordedOmni:
+class StandInOmni:
     """The client, `AsyncOmni`'s part: answers by what it was asked, session by session, as the pipeline does.
 
     `output_faults` change the next outputs, `rpc_answers` are what the worker says to the next calls; while
-    `hanging`, no tick is answered until `hang` is set.
+    `hanging`, no tick is answered until `hang` is set. One that is cancelled is computed all the same.
     """
 
     def __init__(self, replicas: int = 1) -> None:
@@ -166,20 +177,23 @@ class RecordedOmni:
     ) -> AsyncIterator[Any]:
         tick = sampling_params_list[STAGE].extra_args["ar_diffusion_tick"]
         session, index = tick["session_id"], tick["chunk_index"]
+        if not self.alive:
+            raise RuntimeError("Stage-0 has no live replica")
+        self.asked.append(tick)
+        self.prompts.append(prompt)
+        self.sampling.append(sampling_params_list[STAGE])
+        expected = self.next.pop(session, 0)
+        if index != expected:
+            raise RuntimeError(
+                f"LingBot chunk_index must be contiguous within a session: expected {expected}, got {index}."
+            )
+        self.next[session] = index + 1
         try:
             if self.hanging:
                 await self.hang.wait()
         except asyncio.CancelledError:
             self.aborted += 1
-            self.next.pop(session, None)
             raise
-        self.asked.append(tick)
-        self.prompts.append(prompt)
-        self.sampling.append(sampling_params_list[STAGE])
-        if index != self.next.get(session, 0):
-            yield output_of(tick, None, f"got chunk_index {index}, expected {self.next.get(session, 0)}")
-            return
-        self.next[session] = index + 1
         output = output_of(tick, latents_of(tick, sampling_params_list[STAGE]))
         if self.output_faults:
             self.output_faults.pop(0)(output)
@@ -194,6 +208,8 @@ class RecordedOmni:
         stage_ids: list[int] | None = None,
     ) -> list[Any]:
         self.calls.append((method, args[0], timeout))
+        if not self.alive:
+            return []
         answer = self.rpc_answers.pop(0) if self.rpc_answers else [True]
         if isinstance(answer, Exception):
             raise answer
@@ -203,25 +219,44 @@ class RecordedOmni:
 
     async def check_health(self) -> None:
         if not self.alive:
-            raise RuntimeError("the orchestrator is dead")
+            raise RuntimeError("Stage-0 has no live replica")
 
     def shutdown(self) -> None:
         self.alive = False
 
 
-def output_of(tick: Mapping[str, Any], latents: Tensor | None, error: str | None = None) -> Any:
+class StandInBackstage:
+    """Has a stand-in where a run wants vLLM-Omni."""
+
+    published = STAND_INS
+
+    def start(self, folder: Path, deployed: Mapping[str, Any]) -> StandInOmni:
+        return StandInOmni()
+
+    def pause(self, seconds: float) -> None: ...
+
+    def freeze(self) -> None: ...
+
+    def thaw(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+def output_of(tick: Mapping[str, Any], latents: Tensor) -> Any:
     """An `OmniRequestOutput`: its published fields that anybody reads."""
     names = ("session_id", "request_id", "chunk_index", "applied_event_ids")
-    metadata = {"metadata": {"ar_diffusion": {name: tick[name] for name in names}}}
     return SimpleNamespace(
         request_id=tick["request_id"],
         finished=True,
         stage_id=STAGE,
-        final_output_type="latents",
-        latents=latents,
-        images=[],
-        error=error,
-        multimodal_output={} if error else metadata,
+        replica_id=0,
+        is_diffusion_output=True,
+        num_images=1,
+        final_output_type="video",
+        latents=None,
+        images=[latents],
+        error=None,
+        multimodal_output={"metadata": {"ar_diffusion": {name: tick[name] for name in names}}},
     )
 
 
