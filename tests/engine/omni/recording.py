@@ -40,13 +40,7 @@ class Recording:
         self, prompt: Any, *, request_id: str, sampling_params_list: Sequence[Any], **rest: Any
     ) -> AsyncIterator[Any]:
         """As `AsyncOmni.generate`."""
-        asked = {
-            "request_id": request_id,
-            "prompt": plain(prompt),
-            "sampling_params_list": [changed(one) for one in sampling_params_list],
-            **plain(rest),
-        }
-        call = self._call("generate", asked)
+        call = self._call("generate", request(prompt, request_id, sampling_params_list, rest))
         outputs = call["outputs"] = []
         self._notes.asked.set()
         try:
@@ -157,6 +151,16 @@ def kind(value: object) -> str:
     """The name of a value's class with its module's."""
     name = type(value).__qualname__
     return name if type(value).__module__ == "builtins" else f"{type(value).__module__}.{name}"
+
+
+def request(prompt: Any, request_id: str, sampling: Sequence[Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+    """What `AsyncOmni.generate` is called with, as it is noted."""
+    return {
+        "request_id": request_id,
+        "prompt": plain(prompt),
+        "sampling_params_list": [changed(one) for one in sampling],
+        **plain(rest),
+    }
 
 
 def same(one: Any, other: Any) -> bool:

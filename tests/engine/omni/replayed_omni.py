@@ -17,7 +17,7 @@ from torch import Tensor
 
 from engine.omni.deployment import STAGE
 from engine.omni.installed import Published
-from tests.engine.omni.recording import changed, plain, same
+from tests.engine.omni.recording import plain, request, same
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "data" / "omni"
 
@@ -70,13 +70,7 @@ class ReplayedOmni:
         self, prompt: Any, *, request_id: str, sampling_params_list: Any, **rest: Any
     ) -> AsyncIterator[Any]:
         """As `AsyncOmni.generate`."""
-        asked = {
-            "request_id": request_id,
-            "prompt": plain(prompt),
-            "sampling_params_list": [changed(one) for one in sampling_params_list],
-            **plain(rest),
-        }
-        call = self._next("generate", asked)
+        call = self._next("generate", request(prompt, request_id, sampling_params_list, rest))
         for output in call["outputs"]:
             yield _output(output)
         await _raise(call)
