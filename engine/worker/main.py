@@ -65,7 +65,7 @@ def make_host(boot: Boot) -> Host:
 
 
 class _Receiver(threading.Thread):
-    """Takes requests while the model loads or computes; ends the process when the server is gone."""
+    """Takes requests while the model loads or computes; the process ends with it, when the server is gone."""
 
     def __init__(self, channel: BlockingChannel) -> None:
         super().__init__(name="receiver", daemon=True)
@@ -79,11 +79,19 @@ class _Receiver(threading.Thread):
         self._ready.set()
 
     def run(self) -> None:
-        while (request := self._channel.receive()) is not None:
-            self._ready.wait()
-            assert self._loop is not None
-            self._loop.receive(cast(Request, request))
-        os._exit(0)
+        code = 0
+        try:
+            while (request := self._channel.receive()) is not None:
+                self._ready.wait()
+                assert self._loop is not None
+                self._loop.receive(cast(Request, request))
+        except OSError:
+            pass  # the server is gone, and an answer could not be sent
+        except Exception:
+            log.exception("a request could not be taken")
+            code = 1
+        finally:
+            os._exit(code)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from engine.api import (
     WorldRefused,
 )
 from engine.worker.child import Child
-from engine.worker.messages import Boot
+from engine.worker.messages import Boot, Cancel, Done, Open, Run
 from engine.worker.process import ProcessEngine
 
 
@@ -236,6 +236,28 @@ def test_the_worker_ends_with_its_server() -> None:
         assert ended
     finally:
         os.close(descriptor)
+
+
+async def test_the_worker_ends_with_a_server_that_can_t_hear_its_answers_any_more() -> None:
+    opened = asyncio.Event()
+    child = await Child.spawn(
+        Boot("scripted_host:process_host", {"deeds": {"probe 0": "hang"}}),
+        {},
+        lambda answer: opened.set() if answer == Done(2) else None,
+    )
+    for message in (Open(1, request("a")), Open(2, request("b"))):
+        child.channel.send(message)
+    await opened.wait()
+    os.kill(child.process.pid, signal.SIGSTOP)  # so that it reads the rest from a server that is gone
+    for message in (Run(3, tick("a", 0), None), Run(4, tick("b", 0), None), Cancel(4)):
+        child.channel.send(message)
+    child.channel.close()
+    await child.words.ended.wait()
+    os.kill(child.process.pid, signal.SIGCONT)
+    try:
+        await asyncio.to_thread(child.process.wait, 30)
+    finally:
+        await child.end(5.0)
 
 
 async def test_stop_ends_the_process_and_may_be_called_again() -> None:
