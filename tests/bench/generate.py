@@ -27,7 +27,7 @@ from app.packaging.packager import Packager
 from engine.offline.video import VideoOptions, open_video
 from tests.bench._server import served
 
-CHUNKS = int(os.environ.get("CHUNKS", "24"))
+CHUNKS = int(os.environ.get("CHUNKS", "96"))
 FRAMES = 9 + 12 * (CHUNKS - 1)
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SCENE, PROMPT, SEED = "meadow-1", "a meadow", 1
@@ -48,8 +48,10 @@ class Played:
 
     @property
     def steady(self) -> float:
-        """Seconds per chunk, from the first one on."""
-        return (self.times[-1] - self.times[0]) / (CHUNKS - 1)
+        """Seconds per chunk between the first and the last but one: `generate` hands a chunk over when the
+        next one was computed, and the last two at once.
+        """
+        return (self.times[-2] - self.times[0]) / (CHUNKS - 2)
 
 
 def offline() -> Played:
@@ -115,16 +117,18 @@ def main() -> None:
             pairs.append((play(), asyncio.run(streamed(url))))
             assert pairs[-1][0].digest == pairs[-1][1].digest, "both give the same bytes"
     pairs = pairs[1:]  # the first round warms up
+    ratio = statistics.median(offline.whole / server.whole for offline, server in pairs)
+    steady_ratio = statistics.median(offline.steady / server.steady for offline, server in pairs)
     whole = [statistics.median(pair[side].whole for pair in pairs) for side in (0, 1)]
     steady = [statistics.median(pair[side].steady for pair in pairs) for side in (0, 1)]
     figures = {
         "bench": "generate",
         "generate_chunk_ms": round(whole[0] * 1000, 2),
         "server_chunk_ms": round(whole[1] * 1000, 2),
-        "ratio": round(whole[0] / whole[1], 3),
+        "ratio": round(ratio, 3),
         "generate_steady_ms": round(steady[0] * 1000, 2),
         "server_steady_ms": round(steady[1] * 1000, 2),
-        "steady_ratio": round(steady[0] / steady[1], 3),
+        "steady_ratio": round(steady_ratio, 3),
         "server_first_ms": round(statistics.median(pair[1].times[0] for pair in pairs) * 1000, 1),
         "generate_first_ms": round(statistics.median(pair[0].times[0] for pair in pairs) * 1000, 1),
         "chunks": CHUNKS,
@@ -132,7 +136,7 @@ def main() -> None:
         "rounds": ROUNDS,
         "seed": SEED,
         "target_difference": TARGET,
-        "ok": abs(whole[0] / whole[1] - 1) <= TARGET,
+        "ok": abs(ratio - 1) <= TARGET,
     }
     sys.stdout.write(json.dumps(figures) + "\n")
 
