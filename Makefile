@@ -1,9 +1,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
 CASES ?= 100000
 EXTRAS ?= dev,load,postgres,trace
+STAMP := $(VENV)/.installed-$(EXTRAS)
 
 .PHONY: serve test fuzz stress stress-durable gpu-test load lint bench help
 
