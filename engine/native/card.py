@@ -9,6 +9,7 @@ from engine.camera.commands import SCHEMAS, TRACK
 from engine.checkpoint.index import Card
 from engine.checkpoint.scenes import SceneFile
 from engine.sampler.schedule import Schedule
+from engine.world.geometry import TEMPORAL_STRIDE
 from engine.world.spec import SIZE_MULTIPLE
 
 
@@ -23,8 +24,8 @@ def model_card(
         fps=card.fps,
         size_multiple=SIZE_MULTIPLE,
         max_pixels=card.max_pixels,
-        first_chunk_frames=1 + 4 * (frames_per_block - 1),
-        chunk_frames=4 * frames_per_block,
+        first_chunk_frames=1 + TEMPORAL_STRIDE * (frames_per_block - 1),
+        chunk_frames=TEMPORAL_STRIDE * frames_per_block,
         frames_per_block=frames_per_block,
         steps=len(schedule.steps),
         capacity=capacity,

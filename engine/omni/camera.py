@@ -7,16 +7,15 @@ here, and goes as the poses that it leads to.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from engine.api import Control, FrozenJson
 from engine.camera.commands import ACTIONS, TRACK, TRAJECTORY
 from engine.camera.intrinsics import REFERENCE_HEIGHT, REFERENCE_WIDTH, Intrinsics
 from engine.camera.motion import Path
+from engine.world.geometry import TEMPORAL_STRIDE
 
 T = TypeVar("T")
-
-TEMPORAL_STRIDE: Final = 4  # video frames of a latent frame, after the first
 
 
 def control_of(motions: Sequence[Mapping[str, Any]], path: Path, width: int, height: int) -> Control:

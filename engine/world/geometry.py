@@ -9,7 +9,8 @@ from kvcache.geometry import Geometry
 from kvcache.view import DTYPES
 
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
-LATENT_STRIDE = 8
+LATENT_STRIDE = 8  # pixels per latent, across and down
+TEMPORAL_STRIDE = 4  # video frames per latent frame, behind the first
 
 
 def geometry_of(

@@ -10,14 +10,20 @@ from contextlib import asynccontextmanager
 from scripted_host import Record, ScriptedHost, request, tick
 
 from engine.api import ChunkCommitted, ChunkReady, EncodedChunk
+from engine.media.chunk import encode_chunk
 from engine.worker.local import LocalEngine
+from engine.worker.loop import Encode
 
 
 @asynccontextmanager
 async def engine(
-    record: Record | None = None, *worlds: str, timeout_s: float = 30.0
+    record: Record | None = None,
+    *worlds: str,
+    encode: Encode = encode_chunk,
+    timeout_s: float = 30.0,
+    capacity: int = 8,
 ) -> AsyncIterator[LocalEngine]:
-    local = LocalEngine(ScriptedHost(record), control_timeout_s=timeout_s)
+    local = LocalEngine(ScriptedHost(record, capacity), encode, timeout_s)
     await local.start()
     try:
         for world in worlds:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import aclosing
 
 import numpy as np
 import pytest
 from loop_steps import engine, names, play, reached, walk
 from numpy.typing import NDArray
-from scripted_host import Record, ScriptedHost, request, tick
+from scripted_host import Record, request, tick
 
-from engine.api import ChunkCancelled, ChunkCommitted, ChunkFailed, ChunkReady, EncodedChunk
+from engine.api import ChunkCommitted, ChunkFailed, ChunkReady, EncodedChunk
 from engine.media.chunk import encode_chunk
-from engine.worker.local import LocalEngine
 
 
 async def test_a_chunk_is_probed_decoded_written_handed_on_and_then_committed() -> None:
@@ -55,11 +53,8 @@ async def test_the_commit_pass_waits_for_no_encoder() -> None:
         assert written.wait(30)
         return encode_chunk(frames, "h264", fps, first_frame)
 
-    local = LocalEngine(ScriptedHost(record), encode)
-    await local.start()
-    await local.open_world(request("w"))
-    await play(local, "w", 0)
-    await local.stop()
+    async with engine(record, "w", encode=encode) as local:
+        await play(local, "w", 0)
 
 
 async def test_the_pixels_of_a_chunk_that_can_t_be_written_are_kept_back() -> None:
@@ -72,15 +67,11 @@ async def test_the_pixels_of_a_chunk_that_can_t_be_written_are_kept_back() -> No
         assert next_turn.wait(30)  # so the write has failed
         return encode_chunk(frames, "h264", fps, first_frame)
 
-    local = LocalEngine(ScriptedHost(record), encode)
-    await local.start()
-    for world in ("w", "b"):
-        await local.open_world(request(world))
-    other = asyncio.ensure_future(play(local, "b", 0, 1.0))
-    with pytest.raises(ChunkFailed, match="commit of chunk 0 failed: ValueError: a bad number"):
-        await anext(local.run_chunk(tick("w", 0)))
-    await other
-    await local.stop()
+    async with engine(record, "w", "b", encode=encode) as local:
+        other = asyncio.ensure_future(play(local, "b", 0, 1.0))
+        with pytest.raises(ChunkFailed, match="commit of chunk 0 failed: ValueError: a bad number"):
+            await anext(local.run_chunk(tick("w", 0)))
+        await other
 
 
 async def test_later_chunks_continue_media_time() -> None:
@@ -94,88 +85,6 @@ async def test_later_chunks_continue_media_time() -> None:
     ]
 
 
-async def test_a_cancel_between_two_forwards_stops_there_and_rolls_back() -> None:
-    record = Record()
-    async with engine(record, "w") as local:
-        stage, go = record.hold("probe", "w")
-        running = asyncio.ensure_future(play(local, "w", 0))
-        await reached(stage)
-        await local.cancel_chunk("w")
-        go.set()
-        with pytest.raises(ChunkCancelled):
-            await running
-        assert names(record, "w") == ["open", "begin", "probe", "rollback"]
-
-
-async def test_a_cancelled_chunk_leaves_no_trace() -> None:
-    async with engine(None, "w") as local:
-        undisturbed = await walk(local, "w", 3)
-    record = Record()
-    async with engine(record, "w") as local:
-        chunks = [await play(local, "w", 0)]
-        stage, go = record.hold("decode", "w")
-        running = asyncio.ensure_future(play(local, "w", 1))
-        await reached(stage)
-        await local.cancel_chunk("w")
-        go.set()
-        with pytest.raises(ChunkCancelled):
-            await running
-        chunks += [await play(local, "w", 1), await play(local, "w", 2)]
-    assert chunks == undisturbed
-
-
-async def test_a_chunk_that_waits_is_cancelled_at_once() -> None:
-    record = Record()
-    async with engine(record, "a", "b") as local:
-        stage, go = record.hold("probe", "a")
-        first = asyncio.ensure_future(play(local, "a", 0))
-        await reached(stage)
-        waiting = local.run_chunk(tick("b", 0))
-        second = asyncio.ensure_future(anext(waiting))
-        await asyncio.sleep(0)
-        await local.cancel_chunk("b")
-        with pytest.raises(ChunkCancelled):
-            await second
-        go.set()
-        await first
-        assert names(record, "b") == ["open"]
-
-
-async def test_a_cancel_after_the_pixels_left_does_nothing() -> None:
-    record = Record()
-    stage, go = record.hold("commit", "w")
-    async with engine(record, "w") as local:
-        answers = local.run_chunk(tick("w", 0))
-        await anext(answers)
-        await reached(stage)
-        await local.cancel_chunk("w")
-        go.set()
-        assert isinstance(await anext(answers), ChunkCommitted)
-
-
-async def test_a_cancel_while_the_frames_are_encoded_keeps_them_back() -> None:
-    encoding, go = threading.Event(), threading.Event()
-
-    def slow(frames: NDArray[np.uint8], kind: object, fps: int, first_frame: int) -> EncodedChunk:
-        encoding.set()
-        assert go.wait(30)
-        return encode_chunk(frames, "h264", fps, first_frame)
-
-    record = Record()
-    local = LocalEngine(ScriptedHost(record), slow)
-    await local.start()
-    await local.open_world(request("w"))
-    running = asyncio.ensure_future(play(local, "w", 0))
-    await reached(encoding)
-    await local.cancel_chunk("w")
-    go.set()
-    with pytest.raises(ChunkCancelled):
-        await running
-    assert names(record, "w")[-1] == "rollback"
-    await play(local, "w", 0)
-    await local.stop()
-
-
 async def test_one_world_computes_while_the_frames_of_another_are_encoded() -> None:
     encoding, go = threading.Event(), threading.Event()
 
@@ -186,38 +95,16 @@ async def test_one_world_computes_while_the_frames_of_another_are_encoded() -> N
         return encode_chunk(frames, "h264", fps, first_frame)
 
     record = Record()
-    local = LocalEngine(ScriptedHost(record), slow)
-    await local.start()
-    for world in ("a", "b"):
-        await local.open_world(request(world))
-    stage, decode = record.hold("decode", "b")
-    decode.set()
-    first = asyncio.ensure_future(play(local, "a", 0))
-    await reached(encoding)
-    second = asyncio.ensure_future(play(local, "b", 0))
-    await reached(stage)  # b was computed although a has not been committed
-    assert "commit" not in names(record, "a")
-    go.set()
-    await asyncio.gather(first, second)
-    await local.stop()
-
-
-async def test_leaving_early_cancels_the_chunk() -> None:
-    record = Record()
-    async with engine(record, "w") as local:
-        stage, go = record.hold("probe", "w")
-
-        async def begin() -> None:
-            async with aclosing(local.run_chunk(tick("w", 0))) as answers:  # type: ignore[type-var]
-                await anext(answers)
-
-        running = asyncio.ensure_future(begin())
-        await reached(stage)
-        running.cancel()
-        await asyncio.wait([running])
+    async with engine(record, "a", "b", encode=slow) as local:
+        stage, decode = record.hold("decode", "b")
+        decode.set()
+        first = asyncio.ensure_future(play(local, "a", 0))
+        await reached(encoding)
+        second = asyncio.ensure_future(play(local, "b", 0))
+        await reached(stage)  # b was computed although a has not been committed
+        assert "commit" not in names(record, "a")
         go.set()
-        await play(local, "w", 0)
-        assert names(record, "w").count("rollback") == 1
+        await asyncio.gather(first, second)
 
 
 @pytest.mark.parametrize("stage", ["begin", "probe", "decode", "write", "commit"])
@@ -244,14 +131,11 @@ async def test_a_codec_that_raises_rolls_the_chunk_back() -> None:
         return encode_chunk(frames, "h264", fps, first_frame)
 
     record = Record()
-    local = LocalEngine(ScriptedHost(record), encode)
-    await local.start()
-    await local.open_world(request("w"))
-    with pytest.raises(ChunkFailed, match="encode of chunk 0 failed: MemoryError"):
+    async with engine(record, "w", encode=encode) as local:
+        with pytest.raises(ChunkFailed, match="encode of chunk 0 failed: MemoryError"):
+            await play(local, "w", 0)
+        assert names(record, "w")[-1] == "rollback"
         await play(local, "w", 0)
-    assert names(record, "w")[-1] == "rollback"
-    await play(local, "w", 0)
-    await local.stop()
 
 
 async def test_a_rollback_that_raises_is_told_too() -> None:

@@ -5,62 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scripted_host import request, tick
+from process_steps import engine, play, until, worker_pid
+from scripted_host import request
 
 from engine.api import (
-    ChunkCommitted,
     ChunkFailed,
-    ChunkReady,
-    EncodedChunk,
     EngineError,
     EngineLost,
     EngineState,
     WorldRefused,
 )
-from engine.worker.child import Child
-from engine.worker.messages import Boot, Cancel, Done, Open, Run
-from engine.worker.process import ProcessEngine
-
-
-@asynccontextmanager
-async def engine(
-    factory: str = "scripted_host:process_host", delays: tuple[float, ...] = (0.01,), **arguments: object
-) -> AsyncIterator[ProcessEngine]:
-    process = ProcessEngine(Boot(factory, arguments), {"OMP_NUM_THREADS": "1"}, delays)
-    try:
-        await process.start()
-        yield process
-    finally:
-        await process.stop()
-
-
-async def play(process: ProcessEngine, world: str, index: int) -> EncodedChunk:
-    ready, committed = [answer async for answer in process.run_chunk(tick(world, index))]
-    assert isinstance(ready, ChunkReady) and isinstance(committed, ChunkCommitted)
-    assert ready.tick == committed.tick == tick(world, index)
-    return ready.media
-
-
-async def until(process: ProcessEngine, state: EngineState) -> None:
-    async with asyncio.timeout(60):
-        while process.status().state is not state:  # noqa: ASYNC110 (an operator polls, too)
-            await asyncio.sleep(0.01)
-
-
-def worker_pid(process: ProcessEngine) -> int:
-    assert process._child is not None
-    return process._child.process.pid
 
 
 async def test_a_world_plays_in_a_process_of_its_own() -> None:
@@ -213,95 +175,7 @@ async def test_what_the_worker_prints_goes_to_the_log(caplog: pytest.LogCaptureF
     assert said[0].message.startswith("engine.worker.loop: ")  # the level is said once
 
 
-def test_the_worker_ends_with_its_server() -> None:
-    program = (
-        "import asyncio\n"
-        "from engine.worker.messages import Boot\n"
-        "from engine.worker.process import ProcessEngine\n"
-        "async def main():\n"
-        "    engine = ProcessEngine(Boot('scripted_host:process_host'))\n"
-        "    await engine.start()\n"
-        "    print(engine._child.process.pid, flush=True)\n"
-        "    await asyncio.Event().wait()\n"
-        "asyncio.run(main())\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment) as server:
-        assert server.stdout is not None
-        worker = int(server.stdout.readline())
-        descriptor = os.pidfd_open(worker)
-        server.kill()
-    try:
-        ended, _, _ = select.select([descriptor], [], [], 30)
-        assert ended
-    finally:
-        os.close(descriptor)
-
-
-async def test_the_worker_ends_with_a_server_that_can_t_hear_its_answers_any_more() -> None:
-    opened = asyncio.Event()
-    child = await Child.spawn(
-        Boot("scripted_host:process_host", {"deeds": {"probe 0": "hang"}}),
-        {},
-        lambda answer: opened.set() if answer == Done(2) else None,
-    )
-    for message in (Open(1, request("a")), Open(2, request("b"))):
-        child.channel.send(message)
-    await opened.wait()
-    os.kill(child.process.pid, signal.SIGSTOP)  # so that it reads the rest from a server that is gone
-    for message in (Run(3, tick("a", 0), None), Run(4, tick("b", 0), None), Cancel(4)):
-        child.channel.send(message)
-    child.channel.close()
-    await child.words.ended.wait()
-    os.kill(child.process.pid, signal.SIGCONT)
-    try:
-        await asyncio.to_thread(child.process.wait, 30)
-    finally:
-        await child.end(5.0)
-
-
-async def test_stop_ends_the_process_and_may_be_called_again() -> None:
-    async with engine() as process:
-        pid = worker_pid(process)
-        await process.stop()
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-        assert process.status().state is EngineState.STOPPED
-        await process.stop()
-
-
-async def test_a_stop_while_the_worker_restarts_leaves_no_process() -> None:
-    async with engine(delays=(60.0,)) as process:
-        os.kill(worker_pid(process), signal.SIGKILL)
-        await until(process, EngineState.RESTARTING)
-        await process.stop()
-        assert process._child is None
-
-
-async def test_a_child_can_be_ended_again_after_a_cancelled_end() -> None:
-    child = await Child.spawn(Boot("scripted_host:process_host"), {}, lambda answer: None)
-    first = await child.end(5.0)
-    assert await child.end(5.0) == first == "the worker process exited with code 0"
-
-
 def test_the_server_side_imports_no_torch() -> None:
     program = "import sys; import engine.worker.process; print('torch' in sys.modules, 'av' in sys.modules)"
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert output.stdout.split() == ["False", "False"]
-
-
-@pytest.mark.parametrize("killed", [False, True])
-async def test_what_the_model_started_ends_with_the_worker(tmp_path: Path, killed: bool) -> None:
-    note = tmp_path / "pid"
-    async with engine("scripted_host:helped_host", pid=str(note)) as process:
-        helper = os.pidfd_open(int(note.read_text()))
-        if killed:
-            os.kill(worker_pid(process), signal.SIGKILL)
-            await until(process, EngineState.RESTARTING)
-            await until(process, EngineState.READY)
-        else:
-            await process.stop()
-        try:
-            assert select.select([helper], [], [], 10)[0], "it still runs"
-        finally:
-            os.close(helper)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 
 import pytest
-from scripted_host import Record, ScriptedHost, request, tick
+from loop_steps import engine, reached
+from scripted_host import Record, request, tick
 
 from engine.api import (
     CapacityReached,
@@ -24,18 +23,6 @@ from engine.worker.messages import Boot
 from engine.worker.process import ProcessEngine
 
 
-@asynccontextmanager
-async def engine(record: Record | None = None, *worlds: str, capacity: int = 8) -> AsyncIterator[LocalEngine]:
-    local = LocalEngine(ScriptedHost(record, capacity))
-    await local.start()
-    try:
-        for world in worlds:
-            await local.open_world(request(world))
-        yield local
-    finally:
-        await local.stop()
-
-
 async def play(engine: LocalEngine | ProcessEngine, world: str, index: int) -> str:
     """The digest of a chunk that is run to its end."""
     ready, committed = [answer async for answer in engine.run_chunk(tick(world, index))]
@@ -45,10 +32,6 @@ async def play(engine: LocalEngine | ProcessEngine, world: str, index: int) -> s
 
 async def walk(engine: LocalEngine | ProcessEngine, world: str, first: int, end: int) -> list[str]:
     return [await play(engine, world, index) for index in range(first, end)]
-
-
-async def reached(stage: threading.Event) -> None:
-    assert await asyncio.to_thread(stage.wait, 30)
 
 
 async def test_a_restored_world_goes_on_as_the_undisturbed_one() -> None:
@@ -177,17 +160,12 @@ async def test_errors_of_copying_say_what_happened() -> None:
 async def test_a_snapshot_that_takes_too_long_says_what_is_pending() -> None:
     record = Record()
     reached_it, go = record.hold("probe", "w")
-    local = LocalEngine(ScriptedHost(record), control_timeout_s=0.05)
-    await local.start()
-    try:
-        await local.open_world(request("w"))
+    async with engine(record, "w", timeout_s=0.05) as local:
         chunk = asyncio.create_task(play(local, "w", 0))
         await reached(reached_it)
         await raises(EngineError, "snapshot of world w took more than .* chunk 0", local.snapshot_world("w"))
         go.set()
         await chunk
-    finally:
-        await local.stop()
 
 
 async def test_a_stopped_engine_copies_nothing() -> None:
