@@ -14,7 +14,6 @@ from sessions.errors import (
     JournalCorrupt,
     SessionError,
     SessionFailed,
-    StorageUnavailable,
     WorldLost,
 )
 from sessions.history import BeforeCheckpoint, History
@@ -151,9 +150,9 @@ class Keeper:
     async def put_away(self) -> None:
         """A snapshot, and the engine's memory is free. Raises `SessionTombstoned`."""
         if self._world.present:
+            await self._saved()
             await self._snapshot()
-        if self._saving is not None:
-            await self._saving
+        await self._saved()
         await self._world.put_away()
 
     async def rewound(self, history: History) -> None:
@@ -164,24 +163,26 @@ class Keeper:
         await self.discard(history)
 
     async def _snapshot(self) -> None:
-        """Of the world as it is now; written beside what follows. Without it a revival takes longer."""
-        store, point = self._services.snapshots, self.point
-        if store is None or point is None:
+        """Of the world as it is now; taken and written beside what follows. Without it a revival takes
+        longer.
+        """
+        if self._services.snapshots is None or self.point is None:
             return
-        try:
-            data = await self._world.snapshot()
-        except SessionError as error:
-            log.warning("no snapshot of %s: %s", self._world.name, error)
-            return
-        self._saving = asyncio.create_task(self._save(point, data, await self._stood()))
+        self._saving = asyncio.create_task(self._save(self.point, await self._stood()))
+        await asyncio.sleep(0)  # it is asked for: a chunk that is asked for next comes behind it
 
-    async def _save(self, point: Point, data: bytes, stood: Stood | None) -> None:
+    async def _save(self, point: Point, stood: Stood | None) -> None:
         assert self._services.snapshots is not None
-        session = await self._checkpoint(point, stood)
         try:
+            data = await self._world.snapshot(point.chunks)
+            session = await self._checkpoint(point, stood)
             await self._services.snapshots.save(self._world.name, point, data, session)
-        except StorageUnavailable as error:
-            log.warning("a snapshot of %s was not written: %s", self._world.name, error)
+        except SessionError as error:
+            log.warning("no snapshot of %s after %d chunks: %s", self._world.name, point.chunks, error)
+
+    async def _saved(self) -> None:
+        if self._saving is not None:
+            await self._saving
 
     async def _checkpoint(self, point: Point, stood: Stood | None) -> bytes:
         """Where the session stands; nothing where that is another point, or the journal has lost a fact."""
@@ -201,8 +202,7 @@ class Keeper:
         def unusable(point: Point) -> bool:
             return history is None or not history.on_line(point)
 
-        if self._saving is not None:
-            await self._saving
+        await self._saved()
         await discard_or_warn(self._services.snapshots, self._world.name, unusable)
 
 

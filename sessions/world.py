@@ -70,15 +70,17 @@ class World:
         self.present = True
         return True
 
-    async def snapshot(self) -> bytes:
-        """All of it, after its last committed chunk. Raises `WorldLost`, `SessionFailed`."""
+    async def snapshot(self, chunks: int) -> bytes:
+        """All of it, after so many chunks. Raises `WorldLost`, `SessionFailed`."""
         try:
-            return (await self._engine.snapshot_world(self.name)).data
+            snapshot = await self._engine.snapshot_world(self.name)
         except (UnknownWorld, EngineLost) as error:
-            self.present = False
             raise WorldLost(str(error)) from error
         except EngineError as error:
             raise as_session_error(error) from error
+        if snapshot.chunks != chunks:
+            raise SessionFailed(f"the engine's snapshot has {snapshot.chunks} chunks, not {chunks}")
+        return snapshot.data
 
     async def rebuild(
         self,

@@ -50,5 +50,12 @@ async def reached(stage: threading.Event) -> None:
     assert await asyncio.to_thread(stage.wait, 30)
 
 
+async def computed(record: Record, world: str, chunk: int) -> None:
+    """Wait until a chunk was computed and written."""
+    async with asyncio.timeout(30):
+        while ("write", world, chunk) not in record.events:  # noqa: ASYNC110 (a list of the device's thread)
+            await asyncio.sleep(0.001)
+
+
 def names(record: Record, world: str) -> list[str]:
     return [name for name, where, _ in record.events if where == world]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 
 import pytest
-from loop_steps import engine, reached
+from loop_steps import computed, engine, reached
 from scripted_host import Record, request, tick
 
 from engine.api import (
@@ -85,6 +85,26 @@ async def test_the_device_goes_on_while_a_snapshot_is_packed() -> None:
         await local.open_world(request("third"))
         assert not snapshot.done()
         go.set()
+        assert (await snapshot).chunks == 1
+
+
+async def test_a_chunk_asked_for_behind_a_snapshot_does_not_wait_and_is_not_in_it() -> None:
+    record = Record()
+    reached_it, go = record.hold("probe", "w")
+    packing, packed = record.hold("pack", "w")
+    async with engine(record, "w") as local:
+        first = asyncio.create_task(play(local, "w", 0))
+        await reached(reached_it)
+        snapshot = asyncio.create_task(local.snapshot_world("w"))
+        await asyncio.sleep(0)  # it is asked for
+        second = asyncio.create_task(play(local, "w", 1))
+        go.set()
+        await first
+        await reached(packing)
+        await computed(record, "w", 1)
+        assert not snapshot.done()
+        packed.set()
+        await second
         assert (await snapshot).chunks == 1
 
 

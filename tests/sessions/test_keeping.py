@@ -1,0 +1,79 @@
+"""Snapshots of a session that goes on: nobody waits for one, and each is kept under its own point."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from memory_stores import MemorySnapshots
+from scripted_engine import Mortal
+from session_fixtures import S, managed, until
+from walks import undisturbed, walk
+
+from engine.api import WorldSnapshot
+from sessions.limits import Limits
+from sessions.snapshots import Point
+
+
+class SlowPacking(Mortal):
+    """A snapshot is of when it was asked for, and comes once `packed` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.packed = asyncio.Event()
+
+    async def snapshot_world(self, world: str) -> WorldSnapshot:
+        snapshot = await super().snapshot_world(world)
+        await self.packed.wait()
+        return snapshot
+
+
+async def test_the_next_chunks_do_not_wait_for_a_snapshot_and_are_not_in_it() -> None:
+    engine, snapshots = SlowPacking(), MemorySnapshots()
+    manager = await managed(engine, snapshots=snapshots, limits=Limits(snapshot_every=2))
+    session = await manager.create(S)
+    async with asyncio.timeout(10):
+        digests = await walk(session, 0, 5)
+    assert snapshots.data == {}
+    engine.packed.set()
+    key = session.info().world, Point(0, 2)
+    await until(lambda: key in snapshots.data)
+    assert list(snapshots.data) == [key], "while one is taken, no other is"
+    engine.die()
+    engine.come_back()
+    digests += await walk(session, 5, 7)
+    assert digests == await undisturbed(7)
+    assert engine.log.count("restore") == 1
+    assert [tick.chunk_index for tick in engine.ticks[5:]] == [2, 3, 4, 5, 6]
+    await manager.stop()
+
+
+async def test_a_session_that_is_put_away_waits_for_its_snapshots() -> None:
+    engine, snapshots = SlowPacking(), MemorySnapshots()
+    manager = await managed(engine, snapshots=snapshots, limits=Limits(snapshot_every=2))
+    session = await manager.create(S)
+    async with asyncio.timeout(10):
+        await walk(session, 0, 3)
+    suspending = asyncio.create_task(session.suspend("disconnected"))
+    await asyncio.sleep(0)
+    assert snapshots.data == {} and "close" not in engine.log
+    engine.packed.set()
+    await suspending
+    assert [point for _, point in snapshots.data] == [Point(0, 2), Point(0, 3)]
+    assert engine.log[-1] == "close"
+
+
+async def test_a_snapshot_of_another_point_is_not_kept(caplog: pytest.LogCaptureFixture) -> None:
+    class Hasty(Mortal):
+        async def snapshot_world(self, world: str) -> WorldSnapshot:
+            snapshot = await super().snapshot_world(world)
+            return replace(snapshot, chunks=snapshot.chunks + 1)
+
+    snapshots = MemorySnapshots()
+    manager = await managed(Hasty(), snapshots=snapshots, limits=Limits(snapshot_every=2))
+    session = await manager.create(S)
+    await walk(session, 0, 3)
+    await manager.stop()
+    assert snapshots.data == {}
+    assert "after 2 chunks: the engine's snapshot has 3 chunks, not 2" in caplog.text
