@@ -6,7 +6,7 @@ import asyncio
 
 from prometheus_client import CollectorRegistry, Histogram
 
-EVERY_S = 0.05
+EVERY_S = 0.1
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 

@@ -184,7 +184,8 @@ class RecordingFolder:
     def _write(self, world: str, recording: _Recording, number: int, record: bytes) -> None:
         """Add to a file, or leave it as it was."""
         path, length = self._path(world, number), recording.files.get(number, 0)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not length:
+            path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with path.open("r+b" if length else "wb") as file:
                 file.seek(length)

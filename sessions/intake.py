@@ -74,7 +74,7 @@ class Intake:
         """Where the session stands; None where that is not between chunks."""
         async with self.lock:  # no event is on its way
             standing = self._protocol.standing()
-            return None if standing is None else Stood(standing, self._pen.count, self._pen.last)
+            return None if standing is None else Stood(standing, self._pen.count, self._pen.durable())
 
     async def _take(self, event: Event) -> Acceptance:
         with self._observed():

@@ -58,7 +58,13 @@ class Journal(Protocol):
         `SessionOpened` begins a life, `SessionClosed` ends it. The future fails with `SequenceConflict` where
         `expected` is not the next number, the life is closed, or its session id already has an open one; with
         `EventIdConflict` where the event's id or name is taken.
+
+        A `ChunkCommitted` may be kept for a moment, to be written with whatever comes next: without it a
+        shown chunk is run again.
         """
+
+    def hasten(self) -> None:
+        """Somebody waits for what has been appended up to now: write it."""
 
     async def read(self, world: str, after: int = -1, limit: int | None = None) -> list[Record]:
         """A life's facts beyond the number `after`, in order; raises `JournalCorrupt`."""

@@ -42,6 +42,9 @@ class MemoryJournal:
             written.set_result(None)
         return written
 
+    def hasten(self) -> None:
+        """Nothing waits."""
+
     def _append(self, world: str, expected: int, fact: Fact, at: float) -> None:
         if isinstance(fact, facts.SessionOpened):
             self._open(world, fact, at)

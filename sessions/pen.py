@@ -35,9 +35,11 @@ class Pen:
         """How many facts there are once all that is on its way is written."""
         return self._next
 
-    @property
-    def last(self) -> asyncio.Future[None] | None:
-        """Done once all that was written up to now is durable; it failed where any of that was lost."""
+    def durable(self) -> asyncio.Future[None] | None:
+        """Done once all that was written up to now is durable, which is hastened; it failed where any of that
+        was lost.
+        """
+        self._journal.hasten()
         return self._last
 
     async def write(self, fact: Fact) -> None:
@@ -65,6 +67,7 @@ class Pen:
         """Return once nothing is owed: then the journal holds all that is so. Raises `JournalError`."""
         owing = self._owing if self._owed is None else self._owe(self._owed)
         if owing is not None:
+            self._journal.hasten()
             await asyncio.wait([owing])
             if isinstance(loss := _loss(owing), JournalUnavailable):
                 raise loss

@@ -2,8 +2,9 @@
 
 One thread owns the only connection. It takes whatever waits, does it in one transaction and commits (group
 commit), then tells the event loop; so one disk flush serves many sessions, and reads see earlier writes. A
-chunk's commit, for which nobody waits, shares the transaction of what comes next. What the database has to
-do for itself waits until everybody has been told.
+chunk's commit, for which nobody waits, stays with the event loop until something else is written, and shares
+its transaction: mostly that is the next chunk's tick. What the database has to do for itself waits until
+everybody has been told.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import asyncio
 import logging
 import queue
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from sessions.journal import KnownEvent, Life, Record
 LARGEST_BATCH: Final = 256
 TIDY_AFTER: Final = 256  # jobs, at the next idle moment; or after so many times as many in any case
 PATIENCE: Final = 16
-SHARE_S: Final = 0.05  # for what nobody waits for to find company
+SHARE_S: Final = 0.25  # a small model makes another chunk within that
 
 T = TypeVar("T")
 
@@ -56,7 +56,6 @@ class _Append:
 class _Job:
     work: Callable[[sql.Connection], Any]
     done: asyncio.Future[Any]
-    urgent: bool = True
     result: Any = None
     error: Exception | None = None
 
@@ -66,13 +65,17 @@ class SqlJournal:
     `postgresql://user:password@host/name`.
 
     What is durable survives kill -9 of any process; with `full_sync` it survives power loss too (SQLite only:
-    PostgreSQL has a setting of its own).
+    PostgreSQL has a setting of its own). A chunk's commit finds company within `share_s` seconds, or is
+    written alone.
     """
 
-    def __init__(self, url: str, *, full_sync: bool = False) -> None:
+    def __init__(self, url: str, *, full_sync: bool = False, share_s: float = SHARE_S) -> None:
         self._url = url
+        self._share_s = share_s
         self._full_sync = full_sync
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
+        self._patient: list[_Job] = []  # not with the thread yet
+        self._alarm: asyncio.TimerHandle | None = None  # while there are any
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -97,7 +100,16 @@ class SqlJournal:
 
     def append(self, world: str, expected: int, fact: Fact, at: float) -> asyncio.Future[None]:
         """Append; the future is done once it is durable."""
-        return self._submit(_Append(world, expected, fact, at), urgent=not isinstance(fact, ChunkCommitted))
+        return self._submit(_Append(world, expected, fact, at), patient=isinstance(fact, ChunkCommitted))
+
+    def hasten(self) -> None:
+        """Write what has been appended up to now without waiting for company."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._patient:
+            jobs, self._patient = self._patient, []
+            self._jobs.put(jobs)
 
     async def read(self, world: str, after: int = -1, limit: int | None = None) -> list[Record]:
         """A life's facts beyond the number `after`."""
@@ -121,12 +133,17 @@ class SqlJournal:
 
     # In the event loop
 
-    def _submit(self, work: Callable[[sql.Connection], T], urgent: bool = True) -> asyncio.Future[T]:
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    def _submit(self, work: Callable[[sql.Connection], T], patient: bool = False) -> asyncio.Future[T]:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
         if self._thread is None:
             done.set_exception(JournalUnavailable("the journal is not open"))
-        else:
-            self._jobs.put(_Job(work, done, urgent))
+            return done
+        self._patient.append(_Job(work, done))
+        if not patient:
+            self.hasten()
+        elif self._alarm is None:
+            self._alarm = loop.call_later(self._share_s, self.hasten)
         return done
 
     async def _do(self, work: Callable[[sql.Connection], T]) -> T:
@@ -155,17 +172,15 @@ class SqlJournal:
         database.close()
 
     def _take(self) -> tuple[list[_Job], bool]:
-        """Wait for one job, then take all that have come meanwhile; whether the end was among them."""
+        """Wait for jobs, then take all that have come meanwhile; whether the end was among them."""
         jobs: list[_Job] = []
-        job, latest = self._jobs.get(), time.monotonic() + SHARE_S
-        urgent = False
-        while job is not None:
-            jobs.append(job)
-            urgent = urgent or job.urgent
-            if len(jobs) == LARGEST_BATCH:
+        more = self._jobs.get()
+        while more is not None:
+            jobs += more
+            if len(jobs) >= LARGEST_BATCH:
                 return jobs, False
             try:
-                job = self._jobs.get(timeout=0.0 if urgent else max(0.0, latest - time.monotonic()))
+                more = self._jobs.get_nowait()
             except queue.Empty:
                 return jobs, False
         return jobs, True
