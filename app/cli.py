@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 import typer
 
 from app.commands.capacity import capacity
@@ -34,7 +37,8 @@ cli.add_typer(keys, name="keys")
 
 
 def main() -> None:
-    """The console script."""
+    """The console script. A command that is terminated cleans up, as one that is interrupted does."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     cli()
 
 

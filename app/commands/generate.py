@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,6 +16,7 @@ from rich.progress import track
 
 from app.bootstrap import GenerateRefused, MadeChunk, Making, generate_video
 from app.commands.settings import option
+from app.commands.whole_file import whole_file
 from app.packaging.packager import Packager
 
 SAFETENSORS_KEY: Final = "latents"
@@ -126,16 +127,11 @@ def _with_bar(made: Making) -> Iterator[MadeChunk]:
 
 @contextmanager
 def _whole(output: Path) -> Iterator[Path]:
-    """A file beside `output` that takes its place if it is finished, and vanishes if it is not."""
-    part = output.with_name(output.name + ".part")
     try:
-        yield part
-        part.replace(output)
+        with whole_file(output) as part:
+            yield part
     except OSError as error:
         raise GenerateRefused(f"{output}: can't be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def _require_writable(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:

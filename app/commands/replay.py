@@ -15,6 +15,7 @@ from rich.progress import Progress
 from app.bootstrap import build_engine, build_journal, build_reducers
 from app.commands.serve import EngineChoice
 from app.commands.sessions import DataOption
+from app.commands.whole_file import whole_file
 from app.packaging.movie import movie
 from app.settings import Settings
 from engine.api import EncodedChunk, EngineError
@@ -84,6 +85,6 @@ async def _write(pieces: AsyncIterator[bytes], output: Path | None) -> None:
         async for _ in pieces:
             pass
         return
-    with output.open("wb") as file:
+    with whole_file(output) as part, part.open("wb") as file:
         async for piece in pieces:
             file.write(piece)
