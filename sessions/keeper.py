@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """All calls but `lost` are made by whoever has the session's turn.
+    """All calls but `lost` and `discard` are made by whoever has the session's turn.
 
     `point` is where the world's own line of chunks stands: there a snapshot is of use. `stood` is
     `Intake.stood`.
@@ -157,6 +157,7 @@ class Keeper:
 
     async def rewound(self, history: History) -> None:
         """The session has gone back: so does the world. Raises as `ensure` does, or `SessionTombstoned`."""
+        await self._saved()
         await self._world.put_away()
         self._losses = 0
         await self.ensure()
@@ -168,33 +169,26 @@ class Keeper:
         """
         if self._services.snapshots is None or self.point is None:
             return
-        self._saving = asyncio.create_task(self._save(self.point, await self._stood()))
+        save = self._save(self.point, await self._stood(), self._runner.transport_index)
+        self._saving = asyncio.create_task(save)
         await asyncio.sleep(0)  # it is asked for: a chunk that is asked for next comes behind it
 
-    async def _save(self, point: Point, stood: Stood | None) -> None:
+    async def _save(self, point: Point, stood: Stood | None, transport_index: int) -> None:
         assert self._services.snapshots is not None
+        name = self._world.name
         try:
             data = await self._world.snapshot(point.chunks)
-            session = await self._checkpoint(point, stood)
-            await self._services.snapshots.save(self._world.name, point, data, session)
+            session = await _checkpoint(point, stood, transport_index)
+            await self._services.snapshots.save(name, point, data, session)
         except SessionError as error:
-            log.warning("no snapshot of %s after %d chunks: %s", self._world.name, point.chunks, error)
+            log.warning("no snapshot of %s after %d chunks: %s", name, point.chunks, error)
+        except Exception:  # the session can do without
+            log.exception("the snapshot of %s after %d chunks broke", name, point.chunks)
 
     async def _saved(self) -> None:
+        """Wait until the last snapshot is written, or could not be; who gives up waiting does not stop it."""
         if self._saving is not None:
-            await self._saving
-
-    async def _checkpoint(self, point: Point, stood: Stood | None) -> bytes:
-        """Where the session stands; nothing where that is another point, or the journal has lost a fact."""
-        if stood is None:
-            return b""
-        if stood.durable is not None:
-            await asyncio.wait([stood.durable])
-            if stood.durable.cancelled() or stood.durable.exception() is not None:
-                return b""
-        if stood.standing.chunk_index != point.chunks:
-            return b""
-        return encode_checkpoint(Checkpoint(point, stood.facts, self._runner.transport_index, stood.standing))
+            await asyncio.wait([self._saving])
 
     async def discard(self, history: History | None = None) -> None:
         """Remove the snapshots that nobody can return to: all, or those off the line of `history`."""
@@ -204,6 +198,19 @@ class Keeper:
 
         await self._saved()
         await discard_or_warn(self._services.snapshots, self._world.name, unusable)
+
+
+async def _checkpoint(point: Point, stood: Stood | None, transport_index: int) -> bytes:
+    """Where a session stands; nothing where that is another point, or the journal has lost a fact."""
+    if stood is None:
+        return b""
+    if stood.durable is not None:
+        await asyncio.wait([stood.durable])
+        if stood.durable.cancelled() or stood.durable.exception() is not None:
+            return b""
+    if stood.standing.chunk_index != point.chunks:
+        return b""
+    return encode_checkpoint(Checkpoint(point, stood.facts, transport_index, stood.standing))
 
 
 def _first_missing(history: History, after: int) -> int:

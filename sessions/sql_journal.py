@@ -2,8 +2,8 @@
 
 One thread owns the only connection. It takes whatever waits, does it in one transaction and commits (group
 commit), then tells the event loop; so one disk flush serves many sessions, and reads see earlier writes. A
-chunk's commit, for which nobody waits, stays with the event loop until something else is written, and shares
-its transaction: mostly that is the next chunk's tick. What the database has to do for itself waits until
+chunk's commit, for which nobody waits, stays with the event loop until something else is asked for (mostly
+the next chunk's tick), and shares its transaction. What the database has to do for itself waits until
 everybody has been told.
 """
 
@@ -25,7 +25,7 @@ from sessions.errors import EventIdConflict, JournalUnavailable, SessionError
 from sessions.facts import ChunkCommitted, Fact
 from sessions.journal import KnownEvent, Life, Record
 
-LARGEST_BATCH: Final = 256
+LARGEST_BATCH: Final = 256  # jobs: nothing is added to a transaction of so many
 TIDY_AFTER: Final = 256  # jobs, at the next idle moment; or after so many times as many in any case
 PATIENCE: Final = 16
 SHARE_S: Final = 0.25  # a small model makes another chunk within that

@@ -49,8 +49,8 @@ class Engine(Protocol):
 
     async def snapshot_world(self, world: str) -> WorldSnapshot:
         """All of a world as of its last commit; waits for the job in flight, and the chunks asked for before.
-        A chunk asked for behind it need not wait for its end, and is not in it. Raises `UnknownWorld`,
-        `EngineLost`."""
+        It takes its place in the world's line at once, before anything is awaited: a chunk that is asked for
+        behind it need not wait for its end, and is not in it. Raises `UnknownWorld`, `EngineLost`."""
 
     async def restore_world(self, request: OpenWorld, snapshot: bytes) -> None:
         """Make a world that goes on bit for bit as the one that `snapshot` was taken of would.
