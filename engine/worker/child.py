@@ -20,6 +20,7 @@ from engine.worker.messages import Answer, Boot
 log: Final = logging.getLogger("worker")
 
 LAST_WORDS: Final = 40  # lines of log that are kept to explain a crash
+HUGE_PAGES: Final = "glibc.malloc.hugetlb=1"  # a tiny chunk takes 3% less; nothing where there are none
 
 
 class Words:
@@ -111,13 +112,18 @@ class Child:
 
 
 def _start(descriptor: int, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    tunables = [HUGE_PAGES, os.environ.get("GLIBC_TUNABLES")]  # the last word on one of them counts
+    ours = {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "GLIBC_TUNABLES": ":".join(filter(None, tunables)),
+    }
     return subprocess.Popen(
         [sys.executable, "-m", "engine.worker.main", str(descriptor)],
         pass_fds=[descriptor],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment},
+        env={**os.environ, **ours, **environment},
         start_new_session=True,  # Ctrl-C is the server's to hear
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import signal
@@ -38,6 +39,25 @@ async def test_a_world_plays_in_a_process_of_its_own() -> None:
         await process.close_world("w")
         assert process.status().worlds == 0
         assert worker_pid(process) != os.getpid()
+
+
+@pytest.mark.parametrize("given", [None, "glibc.malloc.hugetlb=0"])
+async def test_a_worker_asks_for_huge_pages_and_the_user_has_the_last_word(
+    given: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    if given is not None:
+        monkeypatch.setenv("GLIBC_TUNABLES", given)
+    async with engine() as process:
+        tunables = tunables_of(worker_pid(process))
+    assert tunables == ["glibc.malloc.hugetlb=1", *([] if given is None else [given])]
+
+
+def tunables_of(pid: int) -> list[str]:
+    """In the order in which its C library reads them; it puts NULs between them as it does."""
+    environment = Path(f"/proc/{pid}/environ").read_text().replace("\0", ":")
+    words = environment.partition("GLIBC_TUNABLES=")[2].split(":")
+    return list(itertools.takewhile(lambda word: word.startswith("glibc."), words))
 
 
 async def test_refusals_cross_the_border_whole() -> None:
