@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,7 +14,7 @@ from rich.progress import track
 
 from app.bootstrap import GenerateRefused, MadeChunk, Making, generate_video
 from app.commands.settings import option
-from app.commands.whole_file import whole_file
+from app.commands.whole_file import NotWritable, require_writable, whole_file
 from app.packaging.packager import Packager
 
 SAFETENSORS_KEY: Final = "latents"
@@ -94,14 +92,14 @@ def generate(
         "tf32": tf32,
     }
     try:
-        _require_writable((output, save_latents, metadata), (image, actions))
+        require_writable((output, save_latents, metadata), (image, actions))
         made = generate_video(options)
         latents, facts = _write(made, output, keep=save_latents is not None)
         if save_latents is not None:
             _save_latents(latents, save_latents)
         if metadata is not None:
             _save_facts({**made.facts, "chunks": facts}, metadata)
-    except GenerateRefused as refused:
+    except (GenerateRefused, NotWritable) as refused:
         typer.echo(f"worldline generate: {refused}", err=True)
         raise typer.Exit(1) from None
 
@@ -109,7 +107,7 @@ def generate(
 def _write(made: Making, output: Path, keep: bool) -> tuple[list[Any], list[dict[str, object]]]:
     """The video, chunk by chunk; returns the latents, where they are to be kept, and each chunk's facts."""
     packager, latents, facts = Packager("m4s"), [], []
-    with _whole(output) as part, part.open("wb") as file:
+    with whole_file(output) as part, part.open("wb") as file:
         for chunk in _with_bar(made):
             file.write(packager.package(chunk.media).payload)
             facts.append(dict(chunk.facts))
@@ -125,40 +123,14 @@ def _with_bar(made: Making) -> Iterator[MadeChunk]:
     )
 
 
-@contextmanager
-def _whole(output: Path) -> Iterator[Path]:
-    try:
-        with whole_file(output) as part:
-            yield part
-    except OSError as error:
-        raise GenerateRefused(f"{output}: can't be written: {error.strerror}") from error
-
-
-def _require_writable(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
-    """Before a model is loaded: every output is a file of its own, in a folder that can be written to."""
-    taken = {path.resolve() for path in inputs if path is not None}
-    for path in outputs:
-        if path is None:
-            continue
-        if not path.parent.is_dir() or path.is_dir():
-            raise GenerateRefused(f"{path}: can't be written: no such folder, or it is one itself")
-        if path.exists() and not path.is_file():
-            raise GenerateRefused(f"{path}: can't be written: it is not a regular file")
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise GenerateRefused(f"{path}: can't be written: its folder allows no new files")
-        if path.resolve() in taken:
-            raise GenerateRefused(f"{path}: is given twice, and would be overwritten")
-        taken.add(path.resolve())
-
-
 def _save_latents(latents: list[Any], path: Path) -> None:
     import numpy as np
     from safetensors.numpy import save
 
-    with _whole(path) as part:
+    with whole_file(path) as part:
         part.write_bytes(save({SAFETENSORS_KEY: np.concatenate(latents, axis=2)}))
 
 
 def _save_facts(facts: Mapping[str, object], path: Path) -> None:
-    with _whole(path) as part:
+    with whole_file(path) as part:
         part.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")

@@ -15,7 +15,7 @@ from rich.progress import Progress
 from app.bootstrap import build_engine, build_journal, build_reducers
 from app.commands.serve import EngineChoice
 from app.commands.sessions import DataOption
-from app.commands.whole_file import whole_file
+from app.commands.whole_file import NotWritable, require_writable, whole_file
 from app.packaging.movie import movie
 from app.settings import Settings
 from engine.api import EncodedChunk, EngineError
@@ -46,8 +46,9 @@ def replay(
     """
     settings = Settings(data=data, engine=engine.value, model=model, threads=threads)
     try:
+        require_writable([output])
         differ, count = asyncio.run(_replay(settings, session, output))
-    except (SessionError, EngineError, OSError) as error:
+    except (SessionError, EngineError, NotWritable, OSError) as error:
         typer.echo(f"worldline replay: {error}", err=True)
         raise typer.Exit(2) from None
     typer.echo(json.dumps({"session": session, "chunks": count, "differ": differ, "same": not differ}))

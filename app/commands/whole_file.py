@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+class NotWritable(Exception):
+    """A file can't be made: names it, and says why."""
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A file beside `path` that takes its place if it is finished, and vanishes if it is not: what was there
-    before stays until then. Raises `OSError`.
+    before stays until then. Raises `NotWritable`.
     """
-    part = path.with_name(path.name + ".part")
+    target = path.resolve()  # what a link leads to, not the link
+    part = target.with_name(target.name + ".part")
     try:
         yield part
-        part.replace(path)
+        part.replace(target)
+    except OSError as error:
+        raise NotWritable(f"{path}: can't be written: {error.strerror}") from error
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def require_writable(outputs: Sequence[Path | None], inputs: Sequence[Path | None] = ()) -> None:
+    """Before the work begins: every output is a file of its own, in a folder that can be written to. Raises
+    `NotWritable`.
+    """
+    taken = {path.resolve() for path in inputs if path is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        target = path.resolve()
+        if not target.parent.is_dir() or target.is_dir():
+            raise NotWritable(f"{path}: can't be written: no such folder, or it is one itself")
+        if target.exists() and not target.is_file():
+            raise NotWritable(f"{path}: can't be written: it is not a regular file")
+        if not os.access(target.parent, os.W_OK | os.X_OK):
+            raise NotWritable(f"{path}: can't be written: its folder allows no new files")
+        if target in taken:
+            raise NotWritable(f"{path}: is given twice, and would be overwritten")
+        taken.add(target)

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,27 @@ def test_a_session_comes_out_again_as_it_was_shown(data: Path, tmp_path: Path) -
     assert told == {"session": "walk", "chunks": 3, "differ": [], "same": True}
     with av.open(io.BytesIO(video.read_bytes())) as container:
         assert len(list(container.decode(video=0))) == 9 + 12 + 12
+
+
+def test_a_video_that_can_not_be_written_is_refused_first(data: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for output, told in (
+        (tmp_path / "no" / "walk.mp4", "no such folder"),
+        (tmp_path / "fifo", "regular file"),
+    ):
+        done = worldline(
+            "replay", "nobody", "--engine", "pattern", "--data", str(data), "--output", str(output)
+        )
+        assert done.exit_code == 2
+        assert f"worldline replay: {output}: can't be written: " in done.stderr and told in done.stderr
+
+
+def test_a_replay_that_can_not_be_made_leaves_the_video_before(data: Path, tmp_path: Path) -> None:
+    video = tmp_path / "walk.mp4"
+    video.write_bytes(b"before")
+    done = worldline("replay", "nobody", "--engine", "pattern", "--data", str(data), "--output", str(video))
+    assert done.exit_code == 2
+    assert video.read_bytes() == b"before"
 
 
 def test_what_was_shown_otherwise_is_found(data: Path) -> None:
