@@ -17,7 +17,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     """A file beside `path` that takes its place if it is finished, and vanishes if it is not: what was there
     before stays until then. Raises `NotWritable`.
     """
-    target = path.resolve()  # what a link leads to, not the link
+    target = _target(path)
     part = target.with_name(target.name + ".part")
     try:
         yield part
@@ -37,7 +37,7 @@ def require_writable(outputs: Sequence[Path | None], inputs: Sequence[Path | Non
     for path in outputs:
         if path is None:
             continue
-        target = path.resolve()
+        target = _target(path)
         if not target.parent.is_dir() or target.is_dir():
             raise NotWritable(f"{path}: can't be written: no such folder, or it is one itself")
         if target.exists() and not target.is_file():
@@ -47,3 +47,14 @@ def require_writable(outputs: Sequence[Path | None], inputs: Sequence[Path | Non
         if target in taken:
             raise NotWritable(f"{path}: is given twice, and would be overwritten")
         taken.add(target)
+
+
+def _target(path: Path) -> Path:
+    """What a link leads to: that is replaced, and not the link."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass  # it is made
+    except OSError as error:  # links that lead to each other, for one
+        raise NotWritable(f"{path}: can't be written: {error.strerror}") from error
+    return path.resolve()

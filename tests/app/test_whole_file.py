@@ -42,6 +42,15 @@ def test_what_a_link_leads_to_is_replaced_and_not_the_link(tmp_path: Path) -> No
         require_writable([link, target])
 
 
+def test_a_link_that_leads_to_itself_is_refused(tmp_path: Path) -> None:
+    link = tmp_path / "walk.mp4"
+    link.symlink_to(link)
+    with pytest.raises(NotWritable, match=r"walk.mp4: can't be written: "):
+        require_writable([link])
+    with pytest.raises(NotWritable, match=r"walk.mp4: can't be written: "), whole_file(link) as part:
+        part.write_bytes(b"after")
+
+
 def test_a_device_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "null").symlink_to("/dev/null")
     for path in (Path("/dev/null"), tmp_path / "null"):
