@@ -14,6 +14,7 @@ from walks import undisturbed, walk
 from engine.api import WorldSnapshot
 from sessions.checkpoint import decode_checkpoint
 from sessions.limits import Limits
+from sessions.session import Session
 from sessions.snapshots import Point
 from sessions.state import SessionState
 
@@ -31,12 +32,17 @@ class SlowPacking(Mortal):
         return snapshot
 
 
-async def test_the_next_chunks_do_not_wait_for_a_snapshot_and_are_not_in_it() -> None:
+async def slow_walk(chunks: int) -> tuple[SlowPacking, MemorySnapshots, Session, list[str]]:
+    """A session after so many chunks, with a snapshot due behind every second one; and their digests."""
     engine, snapshots = SlowPacking(), MemorySnapshots()
     manager = await managed(engine, snapshots=snapshots, limits=Limits(snapshot_every=2))
     session = await manager.create(S)
     async with asyncio.timeout(10):
-        digests = await walk(session, 0, 5)
+        return engine, snapshots, session, await walk(session, 0, chunks)
+
+
+async def test_the_next_chunks_do_not_wait_for_a_snapshot_and_are_not_in_it() -> None:
+    engine, snapshots, session, digests = await slow_walk(5)
     assert snapshots.data == {}
     engine.packed[2].set()
     key = session.info().world, Point(0, 2)
@@ -53,11 +59,7 @@ async def test_the_next_chunks_do_not_wait_for_a_snapshot_and_are_not_in_it() ->
 
 
 async def test_a_session_that_is_put_away_waits_for_its_snapshots() -> None:
-    engine, snapshots = SlowPacking(), MemorySnapshots()
-    manager = await managed(engine, snapshots=snapshots, limits=Limits(snapshot_every=2))
-    session = await manager.create(S)
-    async with asyncio.timeout(10):
-        await walk(session, 0, 3)
+    engine, snapshots, session, _ = await slow_walk(3)
     suspending = asyncio.create_task(session.suspend("disconnected"))
     engine.packed[3].set()
     await calm()
@@ -69,11 +71,7 @@ async def test_a_session_that_is_put_away_waits_for_its_snapshots() -> None:
 
 
 async def test_who_gives_up_waiting_for_a_snapshot_does_not_stop_it() -> None:
-    engine, snapshots = SlowPacking(), MemorySnapshots()
-    manager = await managed(engine, snapshots=snapshots, limits=Limits(snapshot_every=2))
-    session = await manager.create(S)
-    async with asyncio.timeout(10):
-        await walk(session, 0, 2)
+    engine, snapshots, session, _ = await slow_walk(2)
     evicting = asyncio.create_task(session.evict())
     await calm()
     evicting.cancel()
@@ -82,7 +80,6 @@ async def test_who_gives_up_waiting_for_a_snapshot_does_not_stop_it() -> None:
     await session.suspend("disconnected")
     assert [point for _, point in snapshots.data] == [Point(0, 2)]
     assert session.info().state is SessionState.SUSPENDED
-    await manager.stop()
 
 
 async def test_a_snapshot_that_breaks_leaves_the_session_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
