@@ -164,9 +164,7 @@ class Keeper:
         await self.discard(history)
 
     async def _snapshot(self) -> None:
-        """Of the world as it is now; taken and written beside what follows. Without it a revival takes
-        longer.
-        """
+        """Of the world as it is now; taken and written beside what follows."""
         if self._services.snapshots is None or self.point is None:
             return
         save = self._save(self.point, await self._stood(), self._runner.transport_index)
@@ -182,7 +180,7 @@ class Keeper:
             await self._services.snapshots.save(name, point, data, session)
         except SessionError as error:
             log.warning("no snapshot of %s after %d chunks: %s", name, point.chunks, error)
-        except Exception:  # the session can do without
+        except Exception:  # without it a revival takes longer, and that is all
             log.exception("the snapshot of %s after %d chunks broke", name, point.chunks)
 
     async def _saved(self) -> None:

@@ -14,18 +14,24 @@ from scripted_host import Record, tick
 
 from engine.api import ChunkCancelled, ChunkCommitted, EncodedChunk
 from engine.media.chunk import encode_chunk
+from engine.worker.local import LocalEngine
+
+
+async def cancelled_at(local: LocalEngine, record: Record, stage: str, index: int) -> None:
+    """Run a chunk of the world `w` up to a stage, and cancel it there."""
+    at_it, go = record.hold(stage, "w")
+    running = asyncio.ensure_future(play(local, "w", index))
+    await reached(at_it)
+    await local.cancel_chunk("w")
+    go.set()
+    with pytest.raises(ChunkCancelled):
+        await running
 
 
 async def test_a_cancel_between_two_forwards_stops_there_and_rolls_back() -> None:
     record = Record()
     async with engine(record, "w") as local:
-        stage, go = record.hold("probe", "w")
-        running = asyncio.ensure_future(play(local, "w", 0))
-        await reached(stage)
-        await local.cancel_chunk("w")
-        go.set()
-        with pytest.raises(ChunkCancelled):
-            await running
+        await cancelled_at(local, record, "probe", 0)
         assert names(record, "w") == ["open", "begin", "probe", "rollback"]
 
 
@@ -35,13 +41,7 @@ async def test_a_cancelled_chunk_leaves_no_trace() -> None:
     record = Record()
     async with engine(record, "w") as local:
         chunks = [await play(local, "w", 0)]
-        stage, go = record.hold("decode", "w")
-        running = asyncio.ensure_future(play(local, "w", 1))
-        await reached(stage)
-        await local.cancel_chunk("w")
-        go.set()
-        with pytest.raises(ChunkCancelled):
-            await running
+        await cancelled_at(local, record, "decode", 1)
         chunks += [await play(local, "w", 1), await play(local, "w", 2)]
     assert chunks == undisturbed
 

@@ -14,9 +14,7 @@ import pytest
 from process_steps import engine, until, worker_pid
 from scripted_host import request, tick
 
-from engine.api import (
-    EngineState,
-)
+from engine.api import EngineState
 from engine.worker.child import Child
 from engine.worker.messages import Boot, Cancel, Done, Open, Run
 
